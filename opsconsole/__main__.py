@@ -56,7 +56,7 @@ def main() -> None:
             os.environ.update(NOWHERE)
         _ = settings.INSTALLED_APPS  # Django would ignore a wrong setting and go on half set up
         django.setup()
-        from agents.management.database_failures import explanation, refusal
+        from agents.management.exit_codes import explanation, refusal
 
         no, code = ("", 0) if is_help(sys.argv[1:]) else refusal(*sys.argv[1:])
         if no:

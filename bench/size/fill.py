@@ -24,7 +24,7 @@ from agents.engine.upkeep.database_growth import measure_database
 from agents.engine.upkeep.model_use import sum_next_day
 from agents.engine.upkeep.review_days import sum_next_review_day
 from agents.history.copying import UNIQUE, Copy, Original, copied_tables, kept_rows, write_copies
-from agents.history.recording import Recording
+from agents.history.writing import Recording
 from agents.models import Event, EventText, Role, Run, Workspace
 from agents.people.workspaces import add_member, add_workspace
 from bench.size.waiting import work_on_inbox

@@ -15,7 +15,7 @@ from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.desks.refunds.limits import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
-from agents.replay.person import read_human
+from agents.replay.cases import read_human
 from agents.shell import refusal
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.management.database_failures import refusal
-from agents.management.exit_codes import REFUSED
+from agents.management.exit_codes import REFUSED, refusal
 from agents.models import Role, Run
 from tests.audit.test_bundle import take_copy
 from tests.audit.test_record import unseen

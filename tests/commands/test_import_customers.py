@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents.desks.refunds import billing
 from agents.desks.refunds.books import BATCH, compare
 from agents.desks.refunds.models import Charge, Customer
-from agents.management.command_arguments import ACTOR
+from agents.management.operation_command import ACTOR
 from agents.models import Event, Role, Run, Workspace
 from agents.models.record import Entry, append_events
 from agents.people import workspaces

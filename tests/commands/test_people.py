@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.management.command_arguments import ACTOR
+from agents.management.operation_command import ACTOR
 from agents.models import Event, Membership, Role, Team, Workspace
 from agents.people import members, workspaces
 from tests.commands.test_run_pattern import Ended, command

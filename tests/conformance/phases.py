@@ -22,7 +22,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.publishing.versions import policy_version
-from agents.replay.config import read_config
+from agents.replay.cases import read_config
 from agents.requests import deciding
 from agents.runs import launching
 from agents.shell import refusal

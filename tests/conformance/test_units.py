@@ -14,7 +14,7 @@ from agents.desks.refunds.facts import RefundFact, RefundFacts
 from agents.desks.refunds.limits import REFERENCE
 from agents.models import Escalation
 from agents.policies import judge
-from agents.replay.person import _intends, read_human
+from agents.replay.cases import _intends, read_human
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decode_value, difference, units
 from tests.demo_book import open_demo_book

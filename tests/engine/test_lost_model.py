@@ -21,7 +21,7 @@ from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import Effect, Run
 from agents.models.record import hashed_parts
 from agents.record.chain import link
-from agents.replay.person import decide_simulated, read_human
+from agents.replay.cases import decide_simulated, read_human
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, fresh, go, set_scene
 

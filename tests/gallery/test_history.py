@@ -18,9 +18,8 @@ from agents.audit.verify import prove
 from agents.core.states import ENDED
 from agents.desks.refunds.declared import desk
 from agents.history import writing
-from agents.management import demo_work
-from agents.management.demo_people import ensure_sign_ins
-from agents.management.demo_work import begin_work
+from agents.management import demo as demo_work
+from agents.management.demo import begin_work, ensure_sign_ins
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from agents.people import workspaces
 from agents.publishing import versions as publishing

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from agents.desks.bank.scenarios import OFFICE
+from agents.desks.bank.desk import OFFICE
 from agents.management.exit_codes import BEHIND
 from tests.installations import LONGEST, Installation, installation
 from tests.processes import ROOT

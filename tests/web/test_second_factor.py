@@ -20,7 +20,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.states import EscalationState
 from agents.live.app import NotAdmitted, admit
-from agents.management.command_arguments import ACTOR
+from agents.management.operation_command import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
 from agents.people import invitations, second_factor, workspaces
 from agents.people.second_factor import REMAIN

@@ -57,7 +57,7 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     assert (first.comment or WHY) in words(listed)
 
     out = io.StringIO()
-    with mock.patch("agents.management.command_arguments.account", return_value="ops"):
+    with mock.patch("agents.management.operation_command.account", return_value="ops"):
         back = ["--send-back", "--reason=USD 200, please.", "--as=rita"]
         call_command("decide", second.pk, *back, stdout=out)
     assert f"request {second.pk} sent back" in out.getvalue()

@@ -7,9 +7,9 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 
-from agents.desks.bank import demo, ledger
+from agents.desks.bank import ledger
+from agents.desks.bank.ledger import REPORT
 from agents.desks.bank.models import CURRENCY, TransferState
-from agents.desks.bank.report import REPORT
 from opsconsole.desks import Asked, Count, Days, Desk, In, Money, Origin, Subject, limit, longest
 
 Euros = Annotated[Money, In(CURRENCY)]
@@ -94,7 +94,7 @@ desk = Desk(
     limits=BankLimits,
     brief="You prepare bank transfers for one account, one step at a time. The purpose of a "
     "transfer is copied from the goal: the number of its invoice or, without one, its own words.",
-    fill_demo=demo.fill_demo,
+    fill_demo=ledger.fill_demo,
     report=REPORT,
     workflows=Path(__file__).parent / "workflows",
     caps={CURRENCY: {"launcher_daily_minor": 1_000_000, "workspace_daily_minor": 5_000_000}},

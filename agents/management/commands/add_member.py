@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from agents.management.command_arguments import (
+from agents.management.operation_command import (
     ACTOR,
     BAD_USAGE,
     currency_of,

@@ -12,8 +12,8 @@ from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
+from agents.management.operation_command import refusals, user_named
 from agents.models import Approval, Escalation
 from agents.requests import deciding, granting
 from agents.sdk.adjustments import BadPatch, changed_fields

@@ -18,11 +18,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.core.old_names import policy_document
-from agents.history.recording import Recording
-from agents.history.writing import BEFORE_HISTORY, start_history, write_history
+from agents.history.writing import BEFORE_HISTORY, Recording, start_history, write_history
 from agents.management.commands.serve import must_be_port
-from agents.management.demo_people import ADMIN, PEOPLE, ensure_sign_ins
-from agents.management.demo_work import begin_work
+from agents.management.demo import ADMIN, PEOPLE, begin_work, ensure_sign_ins
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace

@@ -10,8 +10,7 @@ from django.utils.text import capfirst
 from agents.audit import erasing
 from agents.audit.erasing import ErasureLeftovers
 from agents.core.money import with_unit
-from agents.management.command_arguments import desk_of
-from agents.management.operation_command import WORKSPACE, OperationCommand, argument
+from agents.management.operation_command import WORKSPACE, OperationCommand, argument, desk_of
 
 
 class Command(OperationCommand):

@@ -13,8 +13,8 @@ from django.utils import timezone
 from agents.core.json_forms import BadJson, parse
 from agents.core.old_names import policy_document
 from agents.core.requests import Json
-from agents.management.command_arguments import refusals, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE
+from agents.management.operation_command import refusals, user_named, workspace_named
 from agents.models import Workspace
 from agents.publishing import versions as publishing
 from agents.sdk.desk import DESKS

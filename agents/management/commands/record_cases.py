@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils import timezone
 
-from agents.history.recording import record
-from agents.management.demo_people import ensure_sign_ins
+from agents.history.writing import record
+from agents.management.demo import ensure_sign_ins
 from agents.people.workspaces import ensure_demo_workspace
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.core.requests import Json
-from agents.management.command_arguments import user_named
 from agents.management.exit_codes import BAD_USAGE
-from agents.management.operation_command import OperationCommand
+from agents.management.operation_command import OperationCommand, user_named
 from agents.models import Escalation, Team
 from agents.requests import sharing
 

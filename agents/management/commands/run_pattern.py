@@ -24,20 +24,19 @@ from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
-from agents.management.command_arguments import (
+from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
+from agents.management.operation_command import (
     ACTOR,
     currency_of,
     desk_of,
     user_named,
     workspace_named,
 )
-from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.record import by_command
 from agents.patterns import PATTERNS
 from agents.people import workspaces
-from agents.replay.config import read_config
-from agents.replay.person import Human, decide_simulated, read_human
+from agents.replay.cases import Human, decide_simulated, read_config, read_human
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused

@@ -8,8 +8,13 @@ from typing import Any
 from django.db import transaction
 
 from agents.external import keys
-from agents.management.command_arguments import user_named
-from agents.management.operation_command import WORKSPACE, OperationCommand, argument, one_of
+from agents.management.operation_command import (
+    WORKSPACE,
+    OperationCommand,
+    argument,
+    one_of,
+    user_named,
+)
 from agents.shell import refusal
 
 

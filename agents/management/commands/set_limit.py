@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from agents.core.money import format_money
-from agents.management.command_arguments import currency_of, desk_of, limit_of
-from agents.management.operation_command import PERSON, WORKSPACE, OperationCommand, argument
+from agents.management.operation_command import (
+    PERSON,
+    WORKSPACE,
+    OperationCommand,
+    argument,
+    currency_of,
+    desk_of,
+    limit_of,
+)
 from agents.people import members
 
 

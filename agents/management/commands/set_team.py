@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.management.command_arguments import user_named
-from agents.management.operation_command import WORKSPACE, OperationCommand, argument
+from agents.management.operation_command import WORKSPACE, OperationCommand, argument, user_named
 from agents.people import members
 
 

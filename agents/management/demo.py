@@ -1,13 +1,19 @@
-"""Work that the demo's people have begun: a team, a tier, and requests that they share."""
+"""The demo's people: a sign-in for each role, with random passwords in a private file."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.db.models import Max
 from django.utils import timezone
@@ -18,15 +24,102 @@ from agents.core.states import EscalationState
 from agents.engine.runtime.threads import close_connections
 from agents.engine.turns.advance import advance
 from agents.llm import is_demo
-from agents.management.demo_people import ADMIN, PEOPLE
-from agents.models import Escalation, Event, Team, Workspace
+from agents.models import Escalation, Event, Membership, Role, Team, Workspace
 from agents.notifications.channels import mail
 from agents.people import members
+from agents.people.workspaces import add_member
 from agents.publishing import versions as publishing
 from agents.requests import deciding, sharing
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
+
+ADMIN = "admin"
+ROUNDS = 1000  # of the hash of 96 random bits
+
+
+@dataclass(frozen=True)
+class DemoPerson:
+    """Someone in the demo."""
+
+    name: str
+    role: Role
+    limit_minor: int | None = None  # at the first desk with amounts
+
+
+PEOPLE = (
+    DemoPerson("eve", Role.VIEWER),
+    DemoPerson("omar", Role.OPERATOR),
+    DemoPerson("rita", Role.REVIEWER, limit_minor=80000),
+    DemoPerson("mara", Role.REVIEWER, limit_minor=500000),
+    DemoPerson("auditor", Role.AUDITOR),
+    DemoPerson(ADMIN, Role.ADMIN),
+)
+
+
+def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[str, str]:
+    """Create missing people and passwords of the demo. Return the new passwords.
+
+    A person whose password is not in the file gets a new one, as nobody knows the old one.
+    """
+    known = _read_passwords(path)
+    new: dict[str, str] = {}
+    for person in PEOPLE:
+        user, _ = User.objects.get_or_create(username=person.name)
+        if person.name not in known or not user.check_password(known[person.name]):
+            new[person.name] = secrets.token_urlsafe(12)
+            user.password = _hash(new[person.name])
+            user.save(update_fields=["password"])
+        if not Membership.objects.filter(workspace=workspace, user=user).exists():
+            add_member(
+                workspace=workspace,
+                user=user,
+                role=person.role,
+                desk_limits=_limits(person.limit_minor),
+                at=at,
+            )
+    if new:
+        _write(path, {**known, **new})
+    return new
+
+
+def _limits(minor: int | None) -> dict[str, dict[str, int]]:
+    """Return a person's limits; none for any amount."""
+    with_amounts = (desk for desk in DESKS.values() if desk.fill_demo and desk.currencies)
+    first = next(with_amounts, None)
+    return {first.name: {first.currencies[0]: minor}} if first and minor else {}
+
+
+def _hash(password: str) -> str:
+    """Return the hash of an unguessable password, with few rounds for a quick start.
+
+    Django rehashes it with all its rounds when the person signs in.
+    """
+    hasher = PBKDF2PasswordHasher()
+    return hasher.encode(password, hasher.salt(), iterations=ROUNDS)
+
+
+def _read_passwords(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, passwords: dict[str, str]) -> None:
+    """Replace the file; it is never readable by anyone but its owner."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(passwords, file, indent=2)
+        file.write("\n")
+    draft.replace(path)
+
+
+# Work that the demo's people have begun: a team, a tier, and requests that they share.
+
 
 TEAM, NAME = "leads", "Leads"
 SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
