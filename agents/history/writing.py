@@ -35,15 +35,15 @@ from agents.sdk.demo import Past, PastCase
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 
-DAYS = 14
-BEFORE_HISTORY = timedelta(days=DAYS + 1)  # the least age of its workspace
+_DAYS = 14
+BEFORE_HISTORY = timedelta(days=_DAYS + 1)  # the least age of its workspace
 RUNS_A_DAY = 25
 NOW = timedelta(hours=1)  # newer runs are not part of the past
-HOURS = (8, 19)  # UTC, in which people write
-THINKS = (0.6, 2.0)  # seconds of a model's call
-DECIDES = (40, 25 * 60)  # seconds from a request to its decision
-WAITED = timedelta(minutes=2)  # between open requests, and since the newest
-FIRST_NUMBER = 1000  # of an invented subject
+_HOURS = (8, 19)  # UTC, in which people write
+_THINKS = (0.6, 2.0)  # seconds of a model's call
+_DECIDES = (40, 25 * 60)  # seconds from a request to its decision
+_WAITED = timedelta(minutes=2)  # between open requests, and since the newest
+_FIRST_NUMBER = 1000  # of an invented subject
 
 
 def start_history(desk: str, past: Past) -> Recording | None:
@@ -76,7 +76,7 @@ def write_history(
     chance = random.Random(14)  # noqa: S311 - nothing secret: the same demo each time
     copied = runs.filter(subject_key__regex=r"^\d+$").values_list("subject_key", flat=True)
     newest = max(map(int, copied), default=0)
-    numbers = itertools.count(max(newest + 1, FIRST_NUMBER))
+    numbers = itertools.count(max(newest + 1, _FIRST_NUMBER))
     weights = [case.weight for case in cases]
     copies = [*_past(originals[: len(cases)], weights, until, chance)] if cases else []
     planned = [*copies, *_with_waits(originals[len(cases) :], until)]
@@ -102,7 +102,7 @@ def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tupl
     """Space the requests some minutes apart."""
     chance = random.Random(0)  # noqa: S311 - nothing secret
     for place, original in enumerate(originals):
-        began = until - WAITED * (len(originals) - place)
+        began = until - _WAITED * (len(originals) - place)
         yield original, _clock(original, began, chance)
 
 
@@ -121,11 +121,11 @@ def _check(workspace: Workspace) -> None:
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
     """Return when past runs begin: more on working days than on others."""
-    for days in reversed(range(DAYS)):  # today is the last
+    for days in reversed(range(_DAYS)):  # today is the last
         day = (until - timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
         many = RUNS_A_DAY if day.weekday() < 5 else RUNS_A_DAY // 4
         count = round(many * chance.uniform(0.8, 1.2))
-        hours = sorted(chance.uniform(*HOURS) for _ in range(count))
+        hours = sorted(chance.uniform(*_HOURS) for _ in range(count))
         yield from (began for hour in hours if (began := day + timedelta(hours=hour)) < until - NOW)
 
 
@@ -141,9 +141,9 @@ def _clock(original: Original, began: datetime, chance: random.Random) -> Clock:
     for before, after in itertools.pairwise(moments):
         seconds = (after - before).total_seconds()
         if after in decided:
-            seconds += chance.uniform(*DECIDES)
+            seconds += chance.uniform(*_DECIDES)
         elif after in answered:
-            seconds += chance.uniform(*THINKS)
+            seconds += chance.uniform(*_THINKS)
         new.append(new[-1] + timedelta(seconds=seconds))
 
     def clock(moment: datetime) -> datetime:
@@ -168,11 +168,9 @@ def _moments(original: Original) -> Sequence[datetime]:
     return sorted(moment for moment in found if moment >= original.run.created_at)
 
 
-# Drive cases once with the real engine, in a temporary database.
-#
-# A separate process does this (manage.py record_cases), so that originals never appear among the
-# rows that people see, whatever database the demo uses.
-
+# The recording: cases are driven once with the real engine, in a temporary database. A separate
+# process does this (manage.py record_cases), so that originals never appear among the rows that
+# people see, whatever database the demo uses.
 
 CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share
 

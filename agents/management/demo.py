@@ -1,4 +1,7 @@
-"""The demo's people: a sign-in for each role, with random passwords in a private file."""
+"""The demo's people and the work that they have begun.
+
+Each role has a sign-in, with a random password in a private file.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from agents.sdk.desk import DESKS
 from agents.shell import refusal
 
 ADMIN = "admin"
-ROUNDS = 1000  # of the hash of 96 random bits
+_ROUNDS = 1000  # of the hash of 96 random bits
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _hash(password: str) -> str:
     Django rehashes it with all its rounds when the person signs in.
     """
     hasher = PBKDF2PasswordHasher()
-    return hasher.encode(password, hasher.salt(), iterations=ROUNDS)
+    return hasher.encode(password, hasher.salt(), iterations=_ROUNDS)
 
 
 def _read_passwords(path: Path) -> dict[str, str]:
@@ -118,12 +121,11 @@ def _write(path: Path, passwords: dict[str, str]) -> None:
     draft.replace(path)
 
 
-# Work that the demo's people have begun: a team, a tier, and requests that they share.
+# Work that they have begun: a team, a tier, and requests that they share.
 
-
-TEAM, NAME = "leads", "Leads"
-SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
-SNOOZED = timedelta(minutes=10)
+_TEAM, _NAME = "leads", "Leads"
+_SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
+_SNOOZED = timedelta(minutes=10)
 
 
 def begin_work(workspace: Workspace, *, at: datetime) -> bool:
@@ -136,7 +138,13 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         return False
     rita, mara, admin = (User.objects.get(username=name) for name in ("rita", "mara", ADMIN))
     members.set_team(
-        workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
+        workspace=workspace,
+        slug=_TEAM,
+        name=_NAME,
+        add=[mara, admin],
+        lead=mara,
+        actor=ADMIN,
+        at=at,
     )
     _sign_in(workspace)
     if not settings.EMAIL_HOST:  # mail is written to files, so nobody gets any
@@ -150,7 +158,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     with suppress(refusal.Refused):
         _approve_as_first(workspace, mara, admin, at=at)
     with suppress(refusal.Refused):  # at the end, as what waits at the start waits longer
-        _publish(workspace, admin, escalation_seconds=SOON)
+        _publish(workspace, admin, escalation_seconds=_SOON)
     return True
 
 
@@ -164,10 +172,10 @@ def _sign_in(workspace: Workspace) -> None:
 def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> None:
     """Let one request be snoozed, and another handed over."""
     ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
-    waiting = ours.filter(expires_at__gt=at + SNOOZED)  # others may expire before
+    waiting = ours.filter(expires_at__gt=at + _SNOOZED)  # others may expire before
     if waiting.count() > 1:
         *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
-        sharing.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
+        sharing.snooze(escalation_id=later, by=rita, until=at + _SNOOZED, at=at)
         note = "You know this case."
         sharing.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
 
@@ -180,7 +188,7 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
     if scenario is None or most is None:
         return
     held = workspace.policy.document if workspace.policy else {}
-    tiers = [{"up_to_minor": most.minor}, {"team": TEAM, "people": 2}]
+    tiers = [{"up_to_minor": most.minor}, {"team": _TEAM, "people": 2}]
     _publish(workspace, admin, tiers={desk: {most.currency: tiers}, **(held.get("tiers") or {})})
     run = launching.launch(
         workspace=workspace,

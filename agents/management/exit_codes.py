@@ -1,4 +1,7 @@
-"""The exit codes of commands; docs/operations.md has the table."""
+"""The exit codes of commands, and the sentence of one that the database fails.
+
+docs/operations.md has the table.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,9 @@ UNUSABLE = 5  # the database
 BEHIND = 6  # the database lacks migrations, or is too old to get them
 
 
-# What a command prints when the database fails it: a sentence and an exit code.
-
-
-APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
-UPGRADE = ("migrate", "demo")  # commands that create the tables
-APART_FROM_IT = ("record_cases", "startdesk")  # that do not use this database
+_APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
+_UPGRADE = ("migrate", "demo")  # commands that create the tables
+_APART_FROM_IT = ("record_cases", "startdesk")  # that do not use this database
 
 
 def refusal(name: str, *options: str) -> tuple[str, int]:
@@ -39,14 +39,14 @@ def refusal(name: str, *options: str) -> tuple[str, int]:
     record.
     """
     is_check = name == "check" and any(option.startswith("--database") for option in options)
-    if not is_check and (get_commands().get(name) != "agents" or name in APART_FROM_IT):
+    if not is_check and (get_commands().get(name) != "agents" or name in _APART_FROM_IT):
         return "", 0
     behind = _behind(name)  # "" if the database is unreachable, as it may come back
-    apart = 0 if name in UPGRADE else _seconds_apart()
+    apart = 0 if name in _UPGRADE else _seconds_apart()
     connection.close()  # threads that work or serve have their own
     if behind:
         return behind, BEHIND
-    if abs(apart) > APART.total_seconds():
+    if abs(apart) > _APART.total_seconds():
         ahead = f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the database's"
         return f"The clock of this host is {ahead}: put the wrong one right first.", REFUSED
     return "", 0
@@ -82,7 +82,7 @@ def _behind(name: str) -> str:
     """Say how the database is older than a command needs; "" if it is not, or is unreachable."""
     try:
         check_not_too_old()
-        count = 0 if name in UPGRADE else pending_migrations()
+        count = 0 if name in _UPGRADE else pending_migrations()
     except DatabaseTooOld as old:
         return str(old)
     except DatabaseError:

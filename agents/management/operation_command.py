@@ -1,4 +1,4 @@
-"""A command that carries out one operation: look-ups, the operation, a sentence."""
+"""A command that carries out one operation: arguments, look-ups, the operation, a sentence."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def switch_of(options: dict[str, Any]) -> dict[str, Any]:
     return {"scope": scope, "target": target, "reason": options["reason"]}
 
 
-# Arguments that commands share: a person, a workspace, and the actor.
+# What commands look up: a person, a workspace, a desk, and the actor.
 
 
 def user_named(name: str) -> User:

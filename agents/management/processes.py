@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 GRACE = 4.0  # seconds a program has to end by itself before it is killed
-POLL = 0.1  # seconds
-STEADY = 30.0  # seconds after which a program counts as healthy, and its failures from 1 again
+_POLL = 0.1  # seconds
+_STEADY = 30.0  # seconds after which a program counts as healthy, and its failures from 1 again
 LONGEST_PAUSE = 10.0  # seconds
 
 
@@ -50,7 +50,7 @@ def run_together(programs: Sequence[Program]) -> None:
         while not stop.is_set():
             for child in children:
                 _keep_up(child)
-            stop.wait(POLL)
+            stop.wait(_POLL)
     finally:
         _end([child.process for child in children if child.process])
         for number, handler in before.items():
@@ -66,7 +66,7 @@ def _keep_up(child: _Child) -> None:
     """Start the program if it is not running and its pause is over."""
     now = time.monotonic()
     if child.process and child.process.poll() is not None:
-        child.falls = 1 if now - child.started_at > STEADY else child.falls + 1
+        child.falls = 1 if now - child.started_at > _STEADY else child.falls + 1
         pause = backoff(child.falls)
         _say(child.program.name, f"ended with {child.process.returncode}, again in {pause:g} s")
         child.process, child.resumes_at = None, now + pause

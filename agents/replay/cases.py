@@ -1,4 +1,4 @@
-"""Read the "config" of a recorded case: limits for a policy version, and a simulation."""
+"""Read a recorded case: its "config", limits and a simulation, and its "human", who is played."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _bad(sentence: str) -> Refused:
     return Refused("bad_config", sentence)
 
 
-# A program that plays the person in demos and recorded cases; the record shows that.
+# The simulated person, in demos too. The record shows that it was one.
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from opsconsole.desks import Answers, Money, Plans, Routes, Says, Step, in_days
 
 # Cases to try the desk with, in each pattern; in three of them an invoice's text attacks.
 
-
 WAITS = "Waits for approval"
 
 

@@ -146,7 +146,6 @@ ENTRIES = Books(
 
 # The day's report on an account: its bills, and what left it.
 
-
 PARTS = {"bills_of_day": "bills", "transfers_of_day": "transfers"}
 
 
@@ -185,8 +184,7 @@ def findings(told: Json) -> str:
 REPORT = Report(scope, figures, headline, findings, about="account or day")
 
 
-# The demo's account, payees and invoices; three of the texts are attacks.
-
+# The demo's account, payees and invoices. Three of the texts are attacks.
 
 PAYEES = (  # id, name, days since it was entered, minor units paid before
     ("P-101", "Nordlicht Energie", 400, 21_000),
