@@ -1,4 +1,7 @@
-"""Call a company's own functions: an error becomes a sentence for people and a logged traceback."""
+"""Call a company's own functions: an error becomes a sentence for people and a logged traceback.
+
+What a desk looks up on other machines comes before a transaction, never under its locks.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,35 @@ from agents.engine.runtime.threads import TOOL_THREADS
 from agents.models import Run
 from agents.sdk.desk import DESKS, Desk
 
-# A desk's look-up on other machines: before a transaction, never under its locks.
-
-
 log = logging.getLogger(__name__)
 
-LONGEST = 10.0  # seconds allowed for an answer
+_LONGEST = 10.0  # seconds allowed for an answer
 AGAIN = timedelta(seconds=30)  # before the next try after a failure
 FAILED = "lookup_failed"
+
+
+class DeskFailed(Exception):
+    """A function of a desk raised. The message says what it was for."""
+
+
+class StaleLookup(Exception):
+    """The answer is older than the desk allows, or missing."""
 
 
 class LookupFailed(Exception):
     """The other machine gave no answer in time."""
 
 
-class StaleLookup(Exception):
-    """The answer is older than the desk allows, or missing."""
+@contextmanager
+def of_company(failure: str) -> Iterator[None]:
+    """Call a company's function. Raises DeskFailed, and database errors as they are."""
+    try:
+        yield
+    except (DatabaseError, StaleLookup):
+        raise
+    except Exception as error:  # whatever a company's function does wrong
+        log.exception("%s", failure)
+        raise DeskFailed(f"{failure} ({type(error).__name__})") from error
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
     if known and known.is_fresh(desk, at):
         return known
     try:
-        async with asyncio.timeout(LONGEST):
+        async with asyncio.timeout(_LONGEST):
             return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
     except Exception as error:  # whatever it is: without an answer nothing is judged
         log.exception("The desk %s could not look up what it needs", desk.name)
@@ -70,23 +86,7 @@ def look_up_now(run: Run) -> LookedUp | None:
         return None
     asked = TOOL_THREADS.submit(partial(desk.ahead, run.subject_key))
     try:
-        return LookedUp(asked.result(LONGEST), at)
+        return LookedUp(asked.result(_LONGEST), at)
     except Exception as error:
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise LookupFailed from error
-
-
-class DeskFailed(Exception):
-    """A function of a desk raised. The message says what it was for."""
-
-
-@contextmanager
-def of_company(failure: str) -> Iterator[None]:
-    """Call a company's function. Raises DeskFailed, and database errors as they are."""
-    try:
-        yield
-    except (DatabaseError, StaleLookup):
-        raise
-    except Exception as error:  # whatever a company's function does wrong
-        log.exception("%s", failure)
-        raise DeskFailed(f"{failure} ({type(error).__name__})") from error

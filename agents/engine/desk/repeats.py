@@ -1,4 +1,4 @@
-"""Find what an agent proposed before in its session, perhaps in other words and under another key.
+"""Find what was proposed before: by an agent in its session, or by anybody and rejected.
 
 A model that is started again words its reason anew. What a call does is told by its tool, subject,
 resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
@@ -46,15 +46,8 @@ from agents.tools import TOOLS, Tool
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
 _DONE = "one{} was carried out"
-MOST = 1000  # calls of other sessions whose resource is looked at
+_MOST = 1000  # calls of other sessions whose resource is looked at
 _IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
-
-
-class _Deed(NamedTuple):
-    """What a call does, as it is compared."""
-
-    about: Json  # its subject and resource
-    does: Json  # its amount and other terms
 
 
 def repeats_of(
@@ -159,7 +152,7 @@ def _made_elsewhere() -> QuerySet[Any]:
     )
     others = made.exclude(resource=Param("resource")).exclude(run__reference=Param("reference"))
     newest = others.order_by("-intended_at", "-pk")
-    return newest.values_list("run", "step__key", "resource")[:MOST]
+    return newest.values_list("run", "step__key", "resource")[:_MOST]
 
 
 _MADE_ELSEWHERE = CompiledSelect(_made_elsewhere)
@@ -170,16 +163,6 @@ def _is_repeatable(run: Run, name: str) -> bool:
     desk = DESKS.get(run.desk)
     tool = desk.tools.get(name) if desk else None
     return tool is not None and tool.repeatable
-
-
-def identifying(desk: str, tool: Tool) -> list[str]:
-    """Return the arguments, as models name them, that say what a call does."""
-    names = args_schema(tool.spec)["properties"]
-    declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None
-    if not tool.writes or declared is None:
-        return list(names)
-    pairs = zip(names, declared.arguments.hints, strict=True)
-    return [name for name, own in pairs if own in declared.identifying]
 
 
 def _turns_in_earlier_runs(run: Run, tool: str) -> list[tuple[Json, list[Step]]]:
@@ -258,6 +241,78 @@ def _is_about_same(one: _Deed | None, other: _Deed | None) -> bool:
     return one is None or other is None or one.about == other.about
 
 
+# What a reviewer rejected of what any agent, launcher or pattern proposes again. A call is like
+# another if it has the same tool, book, subject, resource and keys. Each decided call keeps a keyed
+# digest of these, by which the newest one is found. It binds for REMEMBERED unless it was an
+# approval. A decision about a call whose resource nobody could tell is about each resource. Only
+# runs look whose subject has a rejection.
+
+
+def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at: datetime) -> Json:
+    """Return the rejection that binds a proposed call, as a fact of its review; None without one.
+
+    The reference knows no such thing.
+    """
+    tool = DESKS[run.desk].tools.get(str(action.get("name")))
+    if tool is None or limits.profile == "reference":
+        return None
+    subject = str(action["args"].get(tool.subject))
+    if not run.has_rejections and subject == run.subject_key:
+        return None
+    like, of_any = likeness(run, action, resource), likeness(run, action, "")
+    here = {"workspace": run.workspace_id, "subject": subject, "since": at - REMEMBERED}
+    newest = _NEWEST.first(**here, likeness=like, of_any=of_any) if like else None
+    if newest is None or newest.state != EscalationState.REJECTED:
+        return None
+    day = show(newest.decided_at.date()) if newest.decided_at else ""
+    said = f"{newest.decided_by} rejected the same on {day}"
+    return {"request": newest.pk, "run": str(newest.run_id), "state": said}
+
+
+def likeness(run: Run, action: Action, resource: str) -> str:
+    """Return a keyed digest of what a call asks for; "" of what is none, or cannot be read.
+
+    `resource` is the desk's key of what it uses. Raises ValuesLocked.
+    """
+    desk = DESKS.get(run.desk)
+    tool = desk.tools.get(str(action.get("name"))) if desk else None
+    if tool is None or not tool.writes:
+        return ""
+    border = RunBorder(run)
+    given = border.resolve(action["args"])
+    used = tool.resource_of(given) if tool.letter else border.resolve(resource)
+    try:
+        about = [comparable(given[tool.subject]), comparable(used), *_asked_for(tool, given)]
+    except (BadArguments, KeyError):
+        return ""
+    said = canonical([run.workspace_id, run.book_id, run.desk, tool.name, about])
+    key = settings.OPSCONSOLE_NAMING_KEY.encode()
+    return hmac.digest(key, said.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+def _newest_decision() -> QuerySet[Escalation]:
+    like = Escalation.objects.filter(
+        workspace=Param("workspace"),
+        subject_key=Param("subject"),
+        likeness__in=[Param("likeness"), Param("of_any")],
+        decided_at__gte=Param("since"),
+    ).exclude(likeness="")
+    return like.select_related("decided_by").order_by("-decided_at", "-pk")[:1]
+
+
+_NEWEST = CompiledSelect(_newest_decision)
+
+
+# How calls are compared.
+
+
+class _Deed(NamedTuple):
+    """What a call does, as it is compared."""
+
+    about: Json  # its subject and resource
+    does: Json  # its amount and other terms
+
+
 def _deed(run: Run, action: Action) -> _Deed | None:
     """Return what a call does, without its free texts; None if its arguments cannot be read."""
     real = {**action, "args": RunBorder(run).resolve(action["args"])}
@@ -266,13 +321,13 @@ def _deed(run: Run, action: Action) -> _Deed | None:
         about = [comparable(target.subject_key), comparable(target.resource)]
         tool = DESKS[run.desk].tools.get(real["name"])
         if tool and tool.repeatable:  # two commands have little in common
-            about += asked_for(tool, real["args"])
+            about += _asked_for(tool, real["args"])
         return _Deed(about, [target.amount_minor, target.currency, _other_terms(run, real)])
     except (BadArguments, KeyError, TypeError, ValueError):
         return None
 
 
-def asked_for(tool: DeskTool, given: Json) -> list[Json]:
+def _asked_for(tool: DeskTool, given: Json) -> list[Json]:
     """Return what a call names besides its subject and resource, comparably: its keys.
 
     Of a repeatable tool without keys of its own all arguments. Raises BadArguments.
@@ -295,6 +350,16 @@ def _other_terms(run: Run, action: Action) -> list[Json]:
     args = vars(tool.arguments.read(action["args"]))
     kept = tool.identifying & (tool.terms | tool.keys) - {tool.subject, tool.amount}
     return [[name, comparable(args.get(name))] for name in sorted(kept)]
+
+
+def identifying(desk: str, tool: Tool) -> list[str]:
+    """Return the arguments, as models name them, that say what a call does."""
+    names = args_schema(tool.spec)["properties"]
+    declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None
+    if not tool.writes or declared is None:
+        return list(names)
+    pairs = zip(names, declared.arguments.hints, strict=True)
+    return [name for name, own in pairs if own in declared.identifying]
 
 
 def spellings_of(resource: str, written: Iterable[str]) -> list[str]:
@@ -321,66 +386,3 @@ def comparable(value: Any) -> Json:
     if is_dataclass(value):
         return {one.name: comparable(getattr(value, one.name)) for one in fields(value)}
     return repr(value)
-
-
-# Find what a reviewer rejected of what any agent, launcher or pattern proposes again.
-#
-# A call is like another if it has the same tool, book, subject, resource and keys. Each decided
-# call keeps a keyed digest of these, by which the newest one is found. It binds for REMEMBERED
-# unless it was an approval. A decision about a call whose resource nobody could tell is about
-# each resource. Only runs look whose subject has a rejection.
-
-
-def likeness(run: Run, action: Action, resource: str) -> str:
-    """Return a keyed digest of what a call asks for; "" of what is none, or cannot be read.
-
-    `resource` is the desk's key of what it uses. Raises ValuesLocked.
-    """
-    desk = DESKS.get(run.desk)
-    tool = desk.tools.get(str(action.get("name"))) if desk else None
-    if tool is None or not tool.writes:
-        return ""
-    border = RunBorder(run)
-    given = border.resolve(action["args"])
-    used = tool.resource_of(given) if tool.letter else border.resolve(resource)
-    try:
-        about = [comparable(given[tool.subject]), comparable(used), *asked_for(tool, given)]
-    except (BadArguments, KeyError):
-        return ""
-    said = canonical([run.workspace_id, run.book_id, run.desk, tool.name, about])
-    key = settings.OPSCONSOLE_NAMING_KEY.encode()
-    return hmac.digest(key, said.encode("utf-8", "surrogatepass"), "sha256").hex()
-
-
-def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at: datetime) -> Json:
-    """Return the rejection that binds a proposed call, as a fact of its review; None without one.
-
-    The reference knows no such thing.
-    """
-    tool = DESKS[run.desk].tools.get(str(action.get("name")))
-    if tool is None or limits.profile == "reference":
-        return None
-    subject = str(action["args"].get(tool.subject))
-    if not run.has_rejections and subject == run.subject_key:
-        return None
-    like, of_any = likeness(run, action, resource), likeness(run, action, "")
-    here = {"workspace": run.workspace_id, "subject": subject, "since": at - REMEMBERED}
-    newest = _NEWEST.first(**here, likeness=like, of_any=of_any) if like else None
-    if newest is None or newest.state != EscalationState.REJECTED:
-        return None
-    day = show(newest.decided_at.date()) if newest.decided_at else ""
-    said = f"{newest.decided_by} rejected the same on {day}"
-    return {"request": newest.pk, "run": str(newest.run_id), "state": said}
-
-
-def _newest_decision() -> QuerySet[Escalation]:
-    like = Escalation.objects.filter(
-        workspace=Param("workspace"),
-        subject_key=Param("subject"),
-        likeness__in=[Param("likeness"), Param("of_any")],
-        decided_at__gte=Param("since"),
-    ).exclude(likeness="")
-    return like.select_related("decided_by").order_by("-decided_at", "-pk")[:1]
-
-
-_NEWEST = CompiledSelect(_newest_decision)

@@ -1,4 +1,4 @@
-"""The subjects of a desk's runs, and the books that these act on."""
+"""What a desk's runs are about: a subject with its names and books, or a report's scope."""
 
 from __future__ import annotations
 
@@ -134,12 +134,11 @@ def forget(desk: Desk, key: str, *, books: Collection[int]) -> int | None:
 
 
 # A name in place of a key: the policy takes it for the key that exactly one name stands for.
-#
 # Nobody learns names by guessing: what has none or several is listed by a tool or not told, and
 # of subjects only the run's own name counts.
 
 
-RULE = "policy.named"
+_RULE = "policy.named"
 
 
 def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
@@ -185,7 +184,7 @@ def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
         observed=", ".join(str(given[name]) for name in keys),
         limit=", ".join(keys.values()),
         action=border.name(revised),
-        rule=RULE,
+        rule=_RULE,
     )
 
 
@@ -197,13 +196,12 @@ def _no_key(about: Subject, text: str, found: list[str], limits: Limits) -> Ruli
         which = f": {', '.join(found)}" if lists else ""
         sentence = f"Several have the name “{text}”{which}."
     flip = f"Call {lists} first: it lists each {about.kind} with its key." if lists else ""
-    known = {"observed": text, "flip": flip, "rule": RULE}
+    known = {"observed": text, "flip": flip, "rule": _RULE}
     return Ruling(RulingKind.BLOCK, "no_such_name", sentence, 60, **known)
 
 
-# What a desk's report is about, and its figures.
-#
-# The desk's functions get values, and what they return is named again.
+# What a report is about, and its figures. The desk's functions get values, and what they return is
+# named again.
 
 
 _WORD = re.compile(r"[\w-]+")
