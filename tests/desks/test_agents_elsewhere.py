@@ -14,7 +14,7 @@ from opsconsole_client.outcomes import outcome_of
 from pytest_django.live_server_helper import LiveServer
 
 from agents.engine.desk import registry
-from agents.engine.desk.facts import read_asked
+from agents.engine.desk.facts import context_of
 from agents.engine.desk.repeats import comparable
 from agents.external import content_calls, keys
 from agents.external.calls import call_of
@@ -230,9 +230,9 @@ def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_mask
         given = {"box": "box", "iban": written, "amount": EUROS}
         session.propose("pay", ("pay", given))
         held = held_by(session.run)
-        asked = read_asked(held.run, held.action, held.run.limits, [], timezone.now())
+        context = context_of(held.run, held.action, held.run.limits, [], timezone.now())
         by: Any = {"days": 1, "by": "resource"}
-        sums.append((asked.count("pay", **by), asked.sum("pay", currency="EUR", **by).minor))
+        sums.append((context.count("pay", **by), context.sum("pay", currency="EUR", **by).minor))
         decide_request(held, scene.rita, comment="as agreed")
         session.drive()
 

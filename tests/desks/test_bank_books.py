@@ -14,7 +14,7 @@ from agents.core.limits import Limits
 from agents.db.driver import fetch_now
 from agents.desks.bank import ledger
 from agents.engine.desk.facts import fetch_facts
-from agents.engine.desk.review_context import DeskLedger
+from agents.engine.desk.review_context import ReviewContext
 from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS
@@ -43,11 +43,11 @@ def transfer(payee: str = "P-103", amount: str = "600.00") -> dict[str, Any]:
     return {"kind": "tool", "name": "transfer_money", "args": {**asked, "purpose": "x"}}
 
 
-def ledger_of(run: Run, action: dict[str, Any]) -> DeskLedger:
+def context_of(run: Run, action: dict[str, Any]) -> ReviewContext:
     given, bank = action["args"], DESKS["bank"]
     args = bank.tools[action["name"]].arguments.read(given)
     steps = list(run.steps.order_by("position"))
-    return DeskLedger(bank, run, timezone.now(), action["name"], given, args, steps)
+    return ReviewContext(bank, run, timezone.now(), action["name"], given, args, steps)
 
 
 def reason_of(run: Run, action: dict[str, Any]) -> str:
@@ -64,8 +64,8 @@ def test_what_a_person_set_names_nothing_elsewhere() -> None:
 
     left = {**transfer(), "args": {**run.escalations.get().action["args"]}}
     left["args"]["amount"] = euros("600.00")
-    assert ledger_of(run, left).origin("amount") is Origin.PERSON
-    assert ledger_of(run, transfer("P-101")).origin("amount") is Origin.NOBODY
+    assert context_of(run, left).origin("amount") is Origin.PERSON
+    assert context_of(run, transfer("P-101")).origin("amount") is Origin.NOBODY
 
 
 @pytest.mark.breaks("I8", "I32")  # calls with an unknown outcome are inserted by hand
@@ -77,26 +77,26 @@ def test_what_is_under_way_counts_as_done() -> None:
         ("done", timezone.now()),
     ):
         Effect.objects.filter(run=run).update(state=state, settled_at=settled)
-        asked = ledger_of(run, transfer("P-101", "480.00"))
+        context = context_of(run, transfer("P-101", "480.00"))
         same: dict[str, Any] = {"payee": "P-101", "amount": Money(48000, "EUR")}
-        assert asked.count("transfer_money", by="resource", days=1, **same) == 1, state
-        assert asked.count("transfer_money", days=1, unattended=True) == 1
-        assert asked.sum("transfer_money", currency="EUR", days=1) == Money(48000, "EUR")
-        assert asked.last("transfer_money", by="launcher", days=1) == timezone.now().date()
+        assert context.count("transfer_money", by="resource", days=1, **same) == 1, state
+        assert context.count("transfer_money", days=1, unattended=True) == 1
+        assert context.sum("transfer_money", currency="EUR", days=1) == Money(48000, "EUR")
+        assert context.last("transfer_money", by="launcher", days=1) == timezone.now().date()
     other: dict[str, Any] = {"payee": "P-101", "amount": Money(48001, "EUR")}
-    assert asked.count("transfer_money", by="resource", days=1, **other) == 0
-    later = replace(asked, at=timezone.now() + timedelta(days=2))
+    assert context.count("transfer_money", by="resource", days=1, **other) == 0
+    later = replace(context, at=timezone.now() + timedelta(days=2))
     assert later.count("transfer_money", by="workspace", days=1) == 0
 
 
 def test_a_review_asks_the_ledger_once_for_the_same_calls() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
-    asked = ledger_of(run, transfer("P-101", "480.00"))
+    context = context_of(run, transfer("P-101", "480.00"))
     today: dict[str, Any] = {"by": "resource", "days": 1}
 
     with count_statements() as sent:
-        moved = asked.sum("transfer_money", currency="EUR", **today)
-        count = asked.count("transfer_money", **today)
+        moved = context.sum("transfer_money", currency="EUR", **today)
+        count = context.count("transfer_money", **today)
 
     assert (moved, count, sent.statements) == (Money(48000, "EUR"), 1, 1)
 
@@ -106,10 +106,10 @@ def test_currencies_are_not_added() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
     Effect.objects.filter(run=run).update(currency="USD")
 
-    asked = ledger_of(run, transfer())
+    context = context_of(run, transfer())
 
-    assert asked.sum("transfer_money", currency="EUR", days=1) == Money(0, "EUR")
-    assert asked.sum("transfer_money", currency="USD", days=1) == Money(48000, "USD")
+    assert context.sum("transfer_money", currency="EUR", days=1) == Money(0, "EUR")
+    assert context.sum("transfer_money", currency="USD", days=1) == Money(48000, "USD")
 
 
 def call(run: Run, key: str) -> DeskCall:

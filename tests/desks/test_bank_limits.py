@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.desk.review_context import DeskLedger
+from agents.engine.desk.review_context import ReviewContext
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.overview.pages import overview
 from agents.people import workspaces
@@ -88,8 +88,8 @@ def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one() -> None:
     held = [Escalation.objects.get(run=run).review["deciding"]["limit"] for run in runs[2:]]
     assert held == [50000, 100000]
     tomorrow = timezone.now() + timedelta(days=1)
-    ledger = DeskLedger(DESKS["bank"], runs[0], tomorrow, "transfer_money", {}, None, [])
-    assert ledger.unattended_today("EUR") == {"workspace": 0, "launcher": 0}
+    context = ReviewContext(DESKS["bank"], runs[0], tomorrow, "transfer_money", {}, None, [])
+    assert context.unattended_today("EUR") == {"workspace": 0, "launcher": 0}
 
 
 def test_a_cap_counts_its_own_currency_only() -> None:

@@ -17,7 +17,7 @@ from agents.core.json_forms import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.desk import registry as simulation
+from agents.engine.turns import asking
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.words import end_sentence
@@ -213,7 +213,7 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
 def test_every_pattern_has_time_for_a_model_that_takes_a_minute_a_call(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr(simulation, "pause_before", lambda run, role: 60.0)
+    monkeypatch.setattr(asking, "simulated_pause", lambda run, role: 60.0)
 
     run = go(scene.launch_scenario(key))
 

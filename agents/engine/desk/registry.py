@@ -2,7 +2,7 @@
 
 A desk is an app whose module `desk` has a variable `desk`, found by Django's autodiscovery. Its
 typed rules and tools are adapted to the usual ones, so that review, journal, ledger and replay
-know nothing of desks.
+know nothing of desks. A recorded case changes what its run finds.
 """
 
 from __future__ import annotations
@@ -216,8 +216,6 @@ def _has_receipt(result: Json, args: Json) -> bool:
     return isinstance(result.get("status"), str)
 
 
-# What a recorded case wants of its tools: faults, delays, values that are none.
-#
 # Only runs of profile `reference` on an isolated book carry a simulation; `launch` refuses it
 # anywhere else. The engine is not patched: the tool's answer is exchanged here.
 
@@ -230,13 +228,13 @@ def fault_for(run: Run, tool: str, *, nth: int) -> Json:
     return None
 
 
-def pause_before(run: Run, role: str) -> float:
+def simulated_pause(run: Run, role: str) -> float:
     """Return the seconds that count as used up before a model is asked; nobody waits for them."""
     seconds: dict[str, float] = run.simulation.get("pauses", {})
     return seconds.get(role, 0.0)
 
 
-def registry(run: Run) -> Mapping[str, Tool]:
+def tools_of(run: Run) -> Mapping[str, Tool]:
     """Return the tools that a run finds: ours, as its simulation adds to and takes from them."""
     if not run.simulation:
         return TOOLS

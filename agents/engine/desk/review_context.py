@@ -1,6 +1,6 @@
-"""What a desk may ask while it gathers facts: of its run, of past calls, of a value's origin.
+"""What a review may ask: of its run, of past calls, of who named a value.
 
-One class, as a desk gets it in one piece.
+`ReviewContext` is what a desk's functions get as `Asked`; the queries behind it stand below.
 """
 
 from __future__ import annotations
@@ -53,76 +53,13 @@ from agents.sdk.facts import (
 )
 from agents.sdk.values import Money
 
-# What the calls of a tool add up to, for the facts of declared desks.
-#
-# Calls under way or of unknown outcome count as done. Books are separate: a demo launch sees only
-# its own.
-
-
-_WHOSE: Mapping[str, Mapping[str, str]] = {
-    "book": {"run__book": "book"},
-    "subject": {"run__book": "book", "subject_key": "subject"},
-    "resource": {"run__book": "book", "resource": "resource"},
-    "launcher": {"run__workspace": "workspace", "run__launched_by": "launcher"},
-    "workspace": {"run__workspace": "workspace"},
-}
-
-
-class CallTotal(NamedTuple):
-    """The calls in one currency, or of none."""
-
-    currency: str
-    calls: int
-    moved_minor: int | None
-    newest_at: datetime
-
-
-def calls_of(
-    by: By | Literal["book"], *, unattended: bool, given: Mapping[str, Any]
-) -> QuerySet[Effect]:
-    """Return the query for a tool's calls since a time; see `_WHOSE` for what is `given`."""
-    return Effect.objects.filter(
-        **{column: given[name] for column, name in _WHOSE[by].items()},
-        **({"escalation": None} if unattended else {}),
-        run__desk=given["desk"],
-        tool=given["tool"],
-        state__in=MAYBE_DONE,
-        intended_at__gte=given["since"],
-    )
-
-
-def totals_of(calls: QuerySet[Effect]) -> QuerySet[Any]:
-    """Return the query for what calls add up to: the columns of CallTotal."""
-    sums = {"calls": Count("pk"), "moved": Sum("amount_minor"), "newest": Max("intended_at")}
-    return calls.order_by().values("currency").annotate(**sums).values_list("currency", *sums)
-
-
-@cache
-def totals_by(by: By, unattended: bool) -> CompiledSelect[Effect]:
-    """Return that query for whatever is given, compiled."""
-    names = (*_WHOSE[by].values(), "desk", "tool", "since")
-    places = {name: Param(name) for name in names}
-    return CompiledSelect(lambda: totals_of(calls_of(by, unattended=unattended, given=places)))
-
-
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
-OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
-
-
-def _money(minor: int | None, currency: str) -> Money | None:
-    return None if minor is None else Money(minor, currency)
-
-
-def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
-    """Return the names of the keys in a call's arguments; empty if the look-up fails."""
-    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
-        return tool.names_of(given, book)
-    return {}
+_OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
 
 
 @dataclass
-class DeskLedger:
-    """The `Asked` of one review."""
+class ReviewContext:
+    """What one review may ask: one class, as a desk gets it in one piece."""
 
     desk: Desk
     run: Run
@@ -131,7 +68,7 @@ class DeskLedger:
     given: Json  # the arguments as stored, with names
     args: Any  # the same, typed, with values
     steps: Sequence[Step]
-    found: LookedUp | None = None
+    looked_up: LookedUp | None = None
     border: Border = field(default_factory=Open)
     limits: Any = None  # the desk's own, typed
     unfit: str = ""  # why the arguments do not fit their tool: then they are not typed
@@ -144,27 +81,50 @@ class DeskLedger:
     acted: Pending[list[Effect]] | None = None
     sent: Pending[Any] | None = None
     sums: Pending[dict[str, int]] | None = None
-    totals: dict[tuple[Any, ...], list[CallTotal]] = field(default_factory=dict)  # as asked for
+    totals: dict[tuple[Any, ...], list[_CallTotal]] = field(default_factory=dict)  # as asked for
 
     @property
     def book(self) -> int:
         return int(self.run.book_id)
 
     @property
-    def ahead(self) -> Any:
-        """Return the look-up's answer. Raises StaleLookup."""
-        if self.found is None or not self.found.is_fresh(self.desk, self.at):
-            raise StaleLookup(self.desk.name)
-        return self.found.value
-
-    @property
     def today(self) -> date:
         return self.at.astimezone(UTC).date()
+
+    @property
+    def ahead(self) -> Any:
+        """Return the look-up's answer. Raises StaleLookup."""
+        if self.looked_up is None or not self.looked_up.is_fresh(self.desk, self.at):
+            raise StaleLookup(self.desk.name)
+        return self.looked_up.value
+
+    @cached_property
+    def fetched(self) -> Any:
+        return self.sent.get() if self.sent else None
+
+    # The action under review.
 
     @cached_property
     def declared(self) -> DeskTool | None:
         """Return the tool of the action, if its desk has it."""
         return self.desk.tools.get(self.tool)
+
+    @property
+    def writes(self) -> bool:
+        return self.declared is not None and self.declared.touch is not Touch.READ
+
+    @property
+    def letter(self) -> str:
+        """Return the argument of the call that somebody outside reads, or ""."""
+        return self.declared.letter if self.declared else ""
+
+    @cached_property
+    def called(self) -> Called:
+        """Return the names of the keys in the call's arguments."""
+        tool = self.declared
+        if tool is None or not tool.names:
+            return {}
+        return names_of(self.desk, tool, self.border.resolve(self.given), self.book)
 
     @cached_property
     def resource(self) -> str:
@@ -177,25 +137,11 @@ class DeskLedger:
         return self.declared is not None and self.declared.has_spellings(self.resource)
 
     @property
-    def letter(self) -> str:
-        """Return the argument of the call that somebody outside reads, or ""."""
-        return self.declared.letter if self.declared else ""
+    def key_of_resource(self) -> str:
+        """Return the key of what the action uses, as the desk's own books have it, or ""."""
+        return self.fetched.resource if self.desk.send else self.resource
 
-    @property
-    def writes(self) -> bool:
-        return self.declared is not None and self.declared.touch is not Touch.READ
-
-    @cached_property
-    def called(self) -> Called:
-        """Return the names of the keys in the call's arguments."""
-        tool = self.declared
-        if tool is None or not tool.names:
-            return {}
-        return names_of(self.desk, tool, self.border.resolve(self.given), self.book)
-
-    @cached_property
-    def fetched(self) -> Any:
-        return self.sent.get() if self.sent else None
+    # What the run has done.
 
     @cached_property
     def effects(self) -> list[Effect]:
@@ -233,22 +179,52 @@ class DeskLedger:
             for is_settled in (effect.state == EffectState.DONE,)
         ]
 
+    def called_before(self) -> bool:
+        """Tell whether a run that this one repeats has, or may have, called the tool."""
+        # What an agent elsewhere repeats in its session is told apart by what it does: `repeats`.
+        earlier = [] if self.run.agent_id else self.run.earlier_runs()
+        made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
+        return bool(earlier) and made.exists()
+
     def read(self, tool: str) -> list[Json]:
         replies = (s.reply for s in self.steps if s.kind == "use" and s.asked["tool"] == tool)
         return [self.border.resolve(reply) for reply in replies if isinstance(reply, dict)]
 
-    def lock_sums(self) -> None:
-        """Keep out others whose review counts calls, as each adds to what the other counts.
-
-        A call that counts none may be carried out meanwhile, as if it came afterwards.
-        """
-        if self.locks and not self.has_sums:
-            self.has_sums = True
-            send_lock(f"sums:{self.run.workspace_id}")
-
     @property
     def accepted(self) -> tuple[str, ...]:
-        return _accepted_outputs(self.steps)
+        """Return the SHA-256 of each output that was let stand by whoever supervised its step.
+
+        What a person wrote in place of a letter stands too.
+        """
+        found = []
+        for step in self.steps:
+            if step.kind == "say" and step.asked["kind"] == "step.accepted":
+                found.append(step.asked["facts"]["sha256"])
+            elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
+                correction = (step.reply or {}).get("correction")
+                found += [sha256(correction)] if correction else []
+        return tuple(found)
+
+    @cached_property
+    def _read(self) -> list[Step]:
+        """Return the calls that the run and those that it goes on from made, oldest first."""
+        before = [call for one in self.run.before or () for call in one["calls"]]
+        earlier = [Step(kind="use", asked=call, reply=call["reply"]) for call in before]
+        return [*earlier, *(step for step in self.steps if step.kind == "use")]
+
+    @cached_property
+    def goals(self) -> list[str]:
+        before = (one["goal"] for one in self.run.before or ())
+        return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
+
+    @cached_property
+    def advice(self) -> list[str]:
+        """Return what people wrote who sent a proposal back: they name what they want instead."""
+        replies = (step.reply for step in self.steps if step.kind == "escalate")
+        given = (reply for reply in replies if isinstance(reply, dict))
+        return [one["comment"] for one in given if one.get("decision") == EscalationState.SENT_BACK]
+
+    # What calls add up to.
 
     def count(
         self,
@@ -280,12 +256,49 @@ class DeskLedger:
         newest = max((one.newest_at for one in found), default=None)
         return newest.astimezone(UTC).date() if newest else None
 
-    def called_before(self) -> bool:
-        """Tell whether a run that this one repeats has, or may have, called the tool."""
-        # What an agent elsewhere repeats in its session is told apart by what it does: `repeats`.
-        earlier = [] if self.run.agent_id else self.run.earlier_runs()
-        made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
-        return bool(earlier) and made.exists()
+    def _totals(
+        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
+    ) -> list[_CallTotal]:
+        """Return what such calls add up to. Within a review the same is asked for once."""
+        if by != "resource":  # which is locked
+            self.lock_sums()
+        key = (tool, days, by, unattended, repr(like))
+        if key not in self.totals:
+            self.totals[key] = self._fetch_totals(tool, days, by, unattended, like)
+        return self.totals[key]
+
+    def _fetch_totals(
+        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
+    ) -> list[_CallTotal]:
+        known, run = self.desk.tools[tool], self.run
+        given = {
+            "workspace": run.workspace_id,
+            "launcher": run.launched_by_id,
+            "book": run.book_id,
+            "subject": run.subject_key,
+            "resource": self.resource,
+            "desk": run.desk,
+            "tool": tool,
+            "since": self.at - timedelta(days=days),
+        }
+        if by == "resource" and not self.resource:
+            return []
+        is_spelled = by == "resource" and self.has_spellings
+        if not (like or is_spelled):
+            return [_CallTotal(*row) for row in _totals_by(by, unattended).tuples(**given)]
+        calls = _calls_of("book" if is_spelled else by, unattended=unattended, given=given)
+        if is_spelled:
+            others = calls.values_list("resource", flat=True).order_by().distinct()
+            calls = calls.filter(resource__in=spellings_of(self.resource, others))
+        for name, value in like.items():
+            if name == known.amount and isinstance(value, Money):
+                calls = calls.filter(amount_minor=value.minor, currency=value.currency)
+            else:  # also as it was kept before its kind got names, or while the policy kept it
+                has_texts = isinstance(value, str | list)
+                values = [value, *([self.border.name(value)] if has_texts else [])]
+                either = (Q(**{f"args__{name}": one}) for one in values)
+                calls = calls.filter(reduce(or_, either))
+        return [_CallTotal(*row) for row in _totals_of(calls)]
 
     def unattended_today(self, currency: str) -> dict[str, int]:
         return (self.sums or self.send_for_unattended(currency)).get()
@@ -294,7 +307,18 @@ class DeskLedger:
         """Send for the sums that caps of a day are compared with, in an open pipeline if any."""
         if not self.is_attended:
             self.lock_sums()
-        return fetch_unattended(self.desk, self.run, currency, at=self.at)
+        return _fetch_unattended(self.desk, self.run, currency, at=self.at)
+
+    def lock_sums(self) -> None:
+        """Keep out others whose review counts calls, as each adds to what the other counts.
+
+        A call that counts none may be carried out meanwhile, as if it came afterwards.
+        """
+        if self.locks and not self.has_sums:
+            self.has_sums = True
+            send_lock(f"sums:{self.run.workspace_id}")
+
+    # Who named a value.
 
     def origin(self, argument: str, *also: str) -> Origin:
         return self.worst_of(argument, *also)[0]
@@ -319,7 +343,7 @@ class DeskLedger:
         if argument in self._patched or (isinstance(part, Money) and is_named(part, self.advice)):
             return Origin.PERSON, part
         # What the policy lowered is named by who named the higher one.
-        before = before_revision(self.steps, self.given) if isinstance(part, Money) else {}
+        before = _before_revision(self.steps, self.given) if isinstance(part, Money) else {}
         named_by = before.get(argument, origin)
         return Origin(old_names.ORIGINS.get(named_by, named_by)), part
 
@@ -353,37 +377,10 @@ class DeskLedger:
         is_on_record = part.minor in books.recorded if books else self._is_looked_up(part)
         return Origin.LOOKED_UP if is_on_record else Origin.NOBODY
 
-    def read_in(self, part: Any) -> str:
-        """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
-        for step in reversed(self._read):
-            if is_named(part, (text for _, text in texts_in(step.reply))):
-                return str(step.asked["tool"])
-        return ""
-
-    def _is_outside(self, named: Collection[Any]) -> bool:
-        texts = [one.text for one in self._outside]
-        return bool(texts) and any(is_named(one, texts) for one in named)
-
     @cached_property
     def _patched(self) -> set[str]:
         """Return the arguments that a person set."""
-        return {name for step in self.steps for name in patch_of(step, self.given)}
-
-    @cached_property
-    def advice(self) -> list[str]:
-        return advice_in(self.steps)
-
-    @cached_property
-    def goals(self) -> list[str]:
-        before = (one["goal"] for one in self.run.before or ())
-        return [without_masks(goal) for goal in (self.run.asked_goal, *before)]
-
-    @cached_property
-    def _read(self) -> list[Step]:
-        """Return the calls that the run and those that it goes on from made, oldest first."""
-        before = [call for one in self.run.before or () for call in one["calls"]]
-        earlier = [Step(kind="use", asked=call, reply=call["reply"]) for call in before]
-        return [*earlier, *(step for step in self.steps if step.kind == "use")]
+        return {name for step in self.steps for name in _patch_of(step, self.given)}
 
     def _is_looked_up(self, part: Any) -> bool:
         """Tell whether the company's own records have a text, where the goal said what to look up.
@@ -419,14 +416,36 @@ class DeskLedger:
     def _entered(self) -> list[str]:
         """Return the texts of what this run, its earlier ones and its subject's lately wrote."""
         by_subject = Q(run__desk=self.run.desk, run__book=self.run.book_id)
-        by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - OWN_DAYS)
+        by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - _OWN_DAYS)
         own = Q(run__in=[self.run.pk, *self.run.earlier_runs()])
         made = Effect.objects.filter(own | by_subject, state__in=MAYBE_DONE)
         rows = made.values_list("args", flat=True)
         return [text for args in rows for _, text in texts_in(args)]
 
+    def _is_outside(self, named: Collection[Any]) -> bool:
+        texts = [one.text for one in self._outside]
+        return bool(texts) and any(is_named(one, texts) for one in named)
+
     def outside(self) -> tuple[str, ...]:
         return tuple(self.border.resolve(one.text) for one in self._outside)
+
+    @cached_property
+    def _outside(self) -> tuple[_ReadText, ...]:
+        """Return the outsiders' texts that the run has read, as they are kept."""
+        found: list[_ReadText] = []
+        for step in self._read:
+            tool = self.desk.tools.get(step.asked["tool"])
+            for place in tool.outside if tool else ():
+                texts = map(without_masks, texts_at(step.reply, place))
+                found += [_ReadText(step.asked["tool"], text) for text in texts]
+        return tuple(found)
+
+    def read_in(self, part: Any) -> str:
+        """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
+        for step in reversed(self._read):
+            if is_named(part, (text for _, text in texts_in(step.reply))):
+                return str(step.asked["tool"])
+        return ""
 
     def doubt_of(self, argument: str, origin: Origin, part: Json) -> Json | None:
         """Return an argument that says what is done and that no person named; None for others.
@@ -457,99 +476,47 @@ class DeskLedger:
         if is_on_record and not asked:
             return None
         value, read = self.given.get(argument), reversed(self._outside)
-        return doubt(argument, value, origin.value, named=named, asked=asked, read=read)
-
-    @cached_property
-    def _outside(self) -> tuple[ReadText, ...]:
-        """Return the outsiders' texts that the run has read, as they are kept."""
-        found: list[ReadText] = []
-        for step in self._read:
-            tool = self.desk.tools.get(step.asked["tool"])
-            for place in tool.outside if tool else ():
-                texts = map(without_masks, texts_at(step.reply, place))
-                found += [ReadText(step.asked["tool"], text) for text in texts]
-        return tuple(found)
-
-    def _totals(
-        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
-    ) -> list[CallTotal]:
-        """Return what such calls add up to. Within a review the same is asked for once."""
-        if by != "resource":  # which is locked
-            self.lock_sums()
-        key = (tool, days, by, unattended, repr(like))
-        if key not in self.totals:
-            self.totals[key] = self._fetch_totals(tool, days, by, unattended, like)
-        return self.totals[key]
-
-    def _fetch_totals(
-        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
-    ) -> list[CallTotal]:
-        known, run = self.desk.tools[tool], self.run
-        given = {
-            "workspace": run.workspace_id,
-            "launcher": run.launched_by_id,
-            "book": run.book_id,
-            "subject": run.subject_key,
-            "resource": self.resource,
-            "desk": run.desk,
-            "tool": tool,
-            "since": self.at - timedelta(days=days),
-        }
-        if by == "resource" and not self.resource:
-            return []
-        is_spelled = by == "resource" and self.has_spellings
-        if not (like or is_spelled):
-            return [CallTotal(*row) for row in totals_by(by, unattended).tuples(**given)]
-        calls = calls_of("book" if is_spelled else by, unattended=unattended, given=given)
-        if is_spelled:
-            others = calls.values_list("resource", flat=True).order_by().distinct()
-            calls = calls.filter(resource__in=spellings_of(self.resource, others))
-        for name, value in like.items():
-            if name == known.amount and isinstance(value, Money):
-                calls = calls.filter(amount_minor=value.minor, currency=value.currency)
-            else:  # also as it was kept before its kind got names, or while the policy kept it
-                has_texts = isinstance(value, str | list)
-                values = [value, *([self.border.name(value)] if has_texts else [])]
-                either = (Q(**{f"args__{name}": one}) for one in values)
-                calls = calls.filter(reduce(or_, either))
-        return [CallTotal(*row) for row in totals_of(calls)]
+        return _doubt(argument, value, origin.value, named=named, asked=asked, read=read)
 
 
-def _accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
-
-    What a person wrote in place of a letter stands too.
-    """
-    found = []
-    for step in steps:
-        if step.kind == "say" and step.asked["kind"] == "step.accepted":
-            found.append(step.asked["facts"]["sha256"])
-        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
-            correction = (step.reply or {}).get("correction")
-            found += [sha256(correction)] if correction else []
-    return tuple(found)
+def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
+    """Return the names of the keys in a call's arguments; empty if the look-up fails."""
+    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
+        return tool.names_of(given, book)
+    return {}
 
 
-# Who named each argument of a call, and which of them a person has to compare.
-#
-# Both are kept with the review, so that card, list and decision agree.
+def _money(minor: int | None, currency: str) -> Money | None:
+    return None if minor is None else Money(minor, currency)
 
 
-class ReadText(NamedTuple):
+# Who named each argument is kept with the review, so that card, list and decision agree.
+
+
+def doubts_of(escalation: Escalation) -> list[Json]:
+    """Return what has to be compared before a call is approved. What the policy changed is its."""
+    if not kind_of(escalation.kind, escalation.action).runs_tool:
+        return []
+    args = escalation.action.get("args") or {}
+    kept = (escalation.review.get("facts") or {}).get("doubts") or []
+    return [one for one in kept if args.get(one["name"]) == one["value"]]
+
+
+class _ReadText(NamedTuple):
     """A text that a tool returned."""
 
     tool: str
     text: str
 
 
-def doubt(
+def _doubt(
     name: str,
     value: Json,
     origin: str,
     *,
     named: Sequence[Any],
     asked: Collection[str],
-    read: Iterable[ReadText],
+    read: Iterable[_ReadText],
 ) -> Json:
     """Return an argument that a person has to compare with the request, as it is kept.
 
@@ -562,23 +529,7 @@ def doubt(
     return kept
 
 
-def doubts_of(escalation: Escalation) -> list[Json]:
-    """Return what has to be compared before a call is approved. What the policy changed is its."""
-    if not kind_of(escalation.kind, escalation.action).runs_tool:
-        return []
-    args = escalation.action.get("args") or {}
-    kept = (escalation.review.get("facts") or {}).get("doubts") or []
-    return [one for one in kept if args.get(one["name"]) == one["value"]]
-
-
-def advice_in(steps: Iterable[Step]) -> list[str]:
-    """Return what people wrote when they sent a proposal back: they name what they want instead."""
-    replies = (step.reply for step in steps if step.kind == "escalate")
-    given = (reply for reply in replies if isinstance(reply, dict))
-    return [one["comment"] for one in given if one.get("decision") == EscalationState.SENT_BACK]
-
-
-def patch_of(step: Step, given: Json) -> dict[str, Json]:
+def _patch_of(step: Step, given: Json) -> dict[str, Json]:
     """Return the arguments that a person set at a step, if the result is exactly this call."""
     reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
     patch: dict[str, Json] = reply.get("patch") or {}
@@ -592,7 +543,7 @@ def review_shown(step: Step) -> EarlierReview:
     return EarlierReview(step.asked["review"].get("facts") or {}, step.begun_at, reply.get("patch"))
 
 
-def before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
+def _before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
     """Return who named the arguments that the policy made these of, if it changed any."""
     for step in steps:
         reply = step.reply if step.kind == "review" and isinstance(step.reply, dict) else {}
@@ -602,13 +553,79 @@ def before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
     return {}
 
 
-# The calls of tools in the ledger, in compiled statements that every review sends.
+# The queries. Calls under way or of unknown outcome count as done. Books are separate: a demo
+# launch sees only its own.
 
 
 # Read at each review: the calls that the run made or may have made, oldest first.
 EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
 )
+
+
+_WHOSE: Mapping[str, Mapping[str, str]] = {
+    "book": {"run__book": "book"},
+    "subject": {"run__book": "book", "subject_key": "subject"},
+    "resource": {"run__book": "book", "resource": "resource"},
+    "launcher": {"run__workspace": "workspace", "run__launched_by": "launcher"},
+    "workspace": {"run__workspace": "workspace"},
+}
+
+
+class _CallTotal(NamedTuple):
+    """The calls in one currency, or of none."""
+
+    currency: str
+    calls: int
+    moved_minor: int | None
+    newest_at: datetime
+
+
+def _calls_of(
+    by: By | Literal["book"], *, unattended: bool, given: Mapping[str, Any]
+) -> QuerySet[Effect]:
+    """Return the query for a tool's calls since a time; see `_WHOSE` for what is `given`."""
+    return Effect.objects.filter(
+        **{column: given[name] for column, name in _WHOSE[by].items()},
+        **({"escalation": None} if unattended else {}),
+        run__desk=given["desk"],
+        tool=given["tool"],
+        state__in=MAYBE_DONE,
+        intended_at__gte=given["since"],
+    )
+
+
+def _totals_of(calls: QuerySet[Effect]) -> QuerySet[Any]:
+    """Return the query for what calls add up to: the columns of _CallTotal."""
+    sums = {"calls": Count("pk"), "moved": Sum("amount_minor"), "newest": Max("intended_at")}
+    return calls.order_by().values("currency").annotate(**sums).values_list("currency", *sums)
+
+
+@cache
+def _totals_by(by: By, unattended: bool) -> CompiledSelect[Effect]:
+    """Return that query for whatever is given, compiled."""
+    names = (*_WHOSE[by].values(), "desk", "tool", "since")
+    places = {name: Param(name) for name in names}
+    return CompiledSelect(lambda: _totals_of(_calls_of(by, unattended=unattended, given=places)))
+
+
+def _fetch_unattended(
+    desk: Desk, run: Run, currency: str, *, at: datetime
+) -> Pending[dict[str, int]]:
+    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
+
+    For an intent they are locked (`ReviewContext.lock_sums`), so no two use the same allowance.
+    """
+    moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
+    here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
+    since = utc_midnight(at)
+    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
+
+    def answer() -> dict[str, int]:
+        workspace, launcher = next(iter(asked.get()), (0, 0))
+        return {"workspace": workspace, "launcher": launcher or 0}
+
+    return Pending(answer)
 
 
 @cache
@@ -633,22 +650,3 @@ def _unattended_by(tools: tuple[str, ...]) -> CompiledSelect[Effect]:
         return sums.values_list("all", "mine")
 
     return CompiledSelect(query)
-
-
-def fetch_unattended(
-    desk: Desk, run: Run, currency: str, *, at: datetime
-) -> Pending[dict[str, int]]:
-    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
-
-    For an intent they are locked (`DeskLedger.lock_sums`), so no two use the same allowance.
-    """
-    moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
-    here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
-    since = utc_midnight(at)
-    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
-
-    def answer() -> dict[str, int]:
-        workspace, launcher = next(iter(asked.get()), (0, 0))
-        return {"workspace": workspace, "launcher": launcher or 0}
-
-    return Pending(answer)

@@ -16,9 +16,9 @@ from agents.core.reviews import consent_of
 from agents.core.states import EffectState
 from agents.db.driver import Pending, pipeline
 from agents.engine.commit import STEP_BY_KEY
-from agents.engine.desk import registry as simulation
 from agents.engine.desk.company import StaleLookup
 from agents.engine.desk.facts import calls_before, fetch_facts
+from agents.engine.desk.registry import tools_of
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_standing, hold_writes
 from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of
@@ -57,7 +57,7 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and is_made_late(request.tool, journal, limits)):
         return over
-    call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
+    call, registered = Call(request.tool, request.args), tools_of(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
     args = RunBorder(journal.run).resolve(request.args)
     if reason:
@@ -72,7 +72,7 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
 
 def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
     """Check under lock that the call is still allowed, and write the intent of a write."""
-    run, tool = journal.run, simulation.registry(journal.run)[request.tool]
+    run, tool = journal.run, tools_of(journal.run)[request.tool]
     action = {"kind": "tool", "name": request.tool, "args": request.args}
     allowing = _allowing(journal, request, action)
     if not tool.writes:

@@ -13,7 +13,7 @@ from agents.core.json_forms import is_storable
 from agents.core.limits import Limits
 from agents.core.requests import Json, Reply
 from agents.core.states import EffectState
-from agents.engine.desk import registry as simulation
+from agents.engine.desk.registry import fault_for, happen
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against
 from agents.engine.runtime.crashpoints import crashpoint
@@ -81,7 +81,7 @@ async def _call_once(
     tool: Tool, args: Json, context: Context, journal: Journal
 ) -> CallOutcome | None:
     """Call the tool within its deadline, and judge its result; None: a SAFE call was cut off."""
-    fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
+    fault = fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run, journal.kept_at)
     seconds, has_ended = _seconds_for(tool, context.limits, journal), False
     crashpoint("gateway.before_call")
@@ -89,7 +89,7 @@ async def _call_once(
         async with asyncio.timeout(seconds) as limit:
             real = partial(call.result, limit, seconds)
             try:
-                result = await (simulation.happen(fault, real) if fault else real())
+                result = await (happen(fault, real) if fault else real())
             except TimeoutError:
                 has_ended = True
                 raise

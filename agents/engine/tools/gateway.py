@@ -18,8 +18,8 @@ from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json, Reply, Use
 from agents.core.states import EffectState
 from agents.engine.commit import PROGRESS, Commit
-from agents.engine.desk import registry as simulation
 from agents.engine.desk.company import look_up
+from agents.engine.desk.registry import tools_of
 from agents.engine.drive import WaitsForPerson
 from agents.engine.journal import Journal
 from agents.engine.people.escalating import open_escalation
@@ -35,7 +35,7 @@ from agents.tools import Context, Tool
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
     run = journal.run
-    opened, registered = journal.steps.get(key), simulation.registry(run)
+    opened, registered = journal.steps.get(key), tools_of(run)
     only_reads = request.tool in registered and not registered[request.tool].writes
     by_agent = request.tool in registered and registered[request.tool].by_agent
     if by_agent and opened:  # its agent has it

@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from agents.core.limits import Limits
 from agents.core.states import ENDED, EffectState
-from agents.engine.desk import registry as simulation
+from agents.engine.desk.registry import tools_of
 from agents.engine.journal import Journal
 from agents.models import Effect, Step
 from agents.models.runs import EffectQuerySet
@@ -45,7 +45,7 @@ def owes_letter(journal: Journal, limits: Limits) -> bool:
 
     Until it has, its time is not what ends it: nobody would be told.
     """
-    registered = simulation.registry(journal.run)
+    registered = tools_of(journal.run)
     letters = {name: tool for name, tool in registered.items() if tool.tells}
     letters = {name: tool for name, tool in letters.items() if name in limits.executable}
     if not letters or not limits.finishes_letters:

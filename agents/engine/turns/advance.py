@@ -21,8 +21,8 @@ from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit
-from agents.engine.desk import registry as simulation
 from agents.engine.desk.facts import steps_before
+from agents.engine.desk.registry import tools_of
 from agents.engine.desk.subjects import bound_arguments, figures_of
 from agents.engine.drive import Later, drive
 from agents.engine.ending import end_run
@@ -138,7 +138,7 @@ def _claim(run_id: UUID) -> Journal | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
-    found = simulation.registry(run)
+    found = tools_of(run)
     is_recorded = run.limits.profile == "reference"
     known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in found.items()}
     limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}

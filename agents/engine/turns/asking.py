@@ -20,7 +20,7 @@ from agents import llm
 from agents.core.checkpoints import printable_text
 from agents.core.limits import ATTEMPTS, LONGEST_WAIT, Limits, exceeded_budget, pause_before
 from agents.core.requests import Ask, Json, Reply
-from agents.engine.desk import registry as simulation
+from agents.engine.desk.registry import simulated_pause
 from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.redaction import redact
@@ -48,7 +48,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     """Ask a model, retrying where that may help. Raises Later if the run has to wait."""
     leave = await permit_to_ask()  # first, as a step that is not begun uses no attempt
     step = journal.begin(key, request)
-    journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
+    journal.active_time.assume(step, simulated_pause(journal.run, request.role))
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
