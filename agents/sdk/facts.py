@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 from agents.core.finders import addresses, exact_place, ibans
 from agents.core.redact import EMAILS, IBANS, texts_in
 from agents.core.requests import Json
-from agents.sdk.amounts import amounts_in as amounts_in
 from agents.sdk.amounts import read_amounts, ways_to_write
 from agents.sdk.values import Money, show
 

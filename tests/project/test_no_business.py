@@ -40,7 +40,7 @@ def test_what_every_desk_uses_names_the_business_of_none() -> None:
     }
 
     assert lines == set()
-    assert {path.relative_to(ROOT).parts[1] for path in shared_files()} >= {"engine", "web"}
+    assert {path.relative_to(ROOT).parts[1] for path in shared_files()} >= {"engine", "shell"}
 
 
 def test_no_column_of_the_console_names_a_desk_where_none_is_given() -> None:

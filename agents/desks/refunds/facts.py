@@ -400,7 +400,7 @@ _PLAIN = re.compile(  # says nothing of which one
 _NO_PLAN = re.compile(rf"{_PLAIN.pattern}|{_MONTH}", re.IGNORECASE)
 
 
-class _Day(NamedTuple):
+class _WrittenDay(NamedTuple):
     """A day as people write it; None where they leave that part out."""
 
     year: int | None
@@ -543,7 +543,7 @@ def _excludes(texts: Sequence[str], names: Iterable[str]) -> bool:
     return any(map(pattern.search, texts))
 
 
-def _days_in(texts: Sequence[str], today: date) -> Iterator[_Day]:
+def _days_in(texts: Sequence[str], today: date) -> Iterator[_WrittenDay]:
     for text in texts:
         for found in _DAYS.finditer(text):
             if _MAY.fullmatch(found[0]):
@@ -554,7 +554,7 @@ def _days_in(texts: Sequence[str], today: date) -> Iterator[_Day]:
                 re.search(rf"{_PAID}{_FILLED}$", before, re.IGNORECASE)
                 or re.match(rf"\s+{_NOUNS}", after, re.IGNORECASE)
             )
-            yield _Day(*_read_day(found, today), is_of_charge)
+            yield _WrittenDay(*_read_day(found, today), is_of_charge)
 
 
 def _read_day(found: re.Match[str], today: date) -> tuple[int | None, int | None, int | None]:

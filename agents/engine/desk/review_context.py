@@ -31,6 +31,7 @@ from agents.engine.desk.repeats import spellings_of
 from agents.models import Effect, Escalation, Run, Step
 from agents.patterns.steps import reports_error
 from agents.sdk.adjustments import Called, with_name
+from agents.sdk.amounts import amounts_in
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.facts import (
@@ -41,7 +42,6 @@ from agents.sdk.facts import (
     MadeCall,
     Origin,
     TextPart,
-    amounts_in,
     find_parts,
     is_named,
     names_used,
