@@ -27,6 +27,7 @@ from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, set_scene
 from tests.engine.tiered import Tiered, set_tiered
+from tests.golden import Golden
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.suite import PART
@@ -152,6 +153,12 @@ def tiered() -> Tiered:
 
 
 @pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Return what compares pages with their golden files."""
+    return Golden(renews=request.config.getoption("--renew-golden"))
+
+
+@pytest.fixture
 def sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from agents.desks.refunds import report  # not installed in a part of the suite
 
@@ -224,6 +231,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--proves", help="run only the tests of this promise, for instance I1")
+    parser.addoption("--renew-golden", action="store_true", help="write golden files that differ")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,8 +1,7 @@
-"""Checks on a complete run: each promise's tests passed, and each crash point was used.
+"""Checks on a complete run: each promise's tests passed, each crash point and golden file was used.
 
 Skipped for a part of the suite: with a path, -k, -m, or when interrupted. Where
-pytest-xdist distributes the tests, each worker sends its crash points, and the controller
-judges.
+pytest-xdist distributes the tests, each worker sends what it used, and the controller judges.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Any
 import pytest
 
 from agents.engine.runtime import crashpoints
-from tests import browsers, proofs
+from tests import browsers, golden, proofs
 from tests.settings import ON_POSTGRES
 
 ELSEWHERE = "only PostgreSQL can show it"  # why a test is skipped on SQLite
 # Not the mutants: each process that has some has to load all that they are planted in.
 ALONE = ("conformance/test_patterns.py",)
-_DIED_AT = "died_at"
 died_at: set[str] = set()  # the crash points at which a test has made a worker die
+USED = {"died_at": died_at, "compared": golden.compared}  # what each process sends
 
 
 class Whole:
@@ -42,19 +41,21 @@ class Whole:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Collect the crash points at which an xdist worker's tests made a worker die."""
-        died_at.update(getattr(node, "workeroutput", {}).get(_DIED_AT, ()))
+        """Collect what an xdist worker's tests used."""
+        for name, used in USED.items():
+            used.update(getattr(node, "workeroutput", {}).get(name, ()))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fail a complete run that passed but left out a promise's test or a crash point."""
         output = getattr(session.config, "workeroutput", None)  # only an xdist worker has it
         if output is not None:
-            output[_DIED_AT] = sorted(died_at)
+            output.update({name: sorted(used) for name, used in USED.items()})
             return
         if exitstatus != pytest.ExitCode.OK or not is_whole(session.config):
             return
         self.said = missing(self.passed, died_at)
+        self.said += [f"no test compares {name}" for name in golden.uncompared(golden.compared)]
         self.said += [
             f"{unit} was shared out to {len(names)} processes, each with fixtures of its own"
             for unit, names in sorted(self.processes.items())
