@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from inspect import iscoroutinefunction
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.db.backends.signals import connection_created
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
 
 from agents.core.redact import KINDS, mask
 from opsconsole.databases import is_read_only, is_schema_error
-from opsconsole.request_ids import current
 
 log = logging.getLogger(__name__)
 
@@ -127,3 +134,50 @@ def _outage_in(record: logging.LogRecord) -> BaseException | None:
                 return cause
             cause = cause.__cause__ or cause.__context__
     return None
+
+
+# An id for each request: on its error page, in a response header, in its log lines.
+#
+# People who report a failed page can name it. Ids of clients are ignored, as they could point to
+# the log lines of another person's request.
+
+
+HEADER = "X-Request-ID"
+
+current: ContextVar[str] = ContextVar("request_id", default="")
+
+Answer = Callable[[HttpRequest], HttpResponseBase]
+AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+
+@sync_and_async_middleware
+def request_ids(get_response: Callable[..., Any]) -> Answer | AsyncAnswer:
+    """Give every request its id; `request.request_id` for templates."""
+    if iscoroutinefunction(get_response):
+
+        async def answer_async(request: HttpRequest) -> HttpResponseBase:
+            with _name_request(request) as name:
+                response = cast(HttpResponseBase, await get_response(request))
+                response.headers[HEADER] = name
+                return response
+
+        return answer_async
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        with _name_request(request) as name:
+            response = cast(HttpResponseBase, get_response(request))
+            response.headers[HEADER] = name
+            return response
+
+    return answer
+
+
+@contextmanager
+def _name_request(request: HttpRequest) -> Iterator[str]:
+    name = secrets.token_hex(6)
+    request.request_id = name  # type: ignore[attr-defined] # ours, for templates
+    before = current.set(name)
+    try:
+        yield name
+    finally:
+        current.reset(before)

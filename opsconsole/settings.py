@@ -17,8 +17,8 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from opsconsole import databases, secret_key
-from opsconsole.environment import Environment, from_file
+from opsconsole import databases
+from opsconsole.environment import Environment, from_file, keep_secret
 
 # A checkout has everything in one folder; a wheel has templates and static files in the package,
 # its data in OPSCONSOLE_DATA_DIR, and .env in the current directory.
@@ -65,9 +65,7 @@ if PRODUCTION and DEBUG:
         "switch one of them off."
     )
 #: Signs sessions and links. The same on every host. Default: generated in the data directory.
-SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.keep_secret(
-    DATA_DIR / "secret-key"
-)
+SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or keep_secret(DATA_DIR / "secret-key")
 #: Host names of the site. Required in production. Default: this machine.
 ALLOWED_HOSTS = _env.items(
     "OPSCONSOLE_ALLOWED_HOSTS",
@@ -107,24 +105,24 @@ INSTALLED_APPS = [
     *OPSCONSOLE_APPS,
 ]
 MIDDLEWARE = [
-    "opsconsole.request_ids.request_ids",
-    "opsconsole.permissions.permissions_policy",
+    "opsconsole.logs.request_ids",
+    "opsconsole.middleware.permissions_policy",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
-    "opsconsole.session_limits.probes_have_none",
+    "opsconsole.middleware.probes_have_none",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "opsconsole.session_limits.SessionLifetime",
+    "opsconsole.middleware.SessionLifetime",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "agents.context_processors.sign_in_again",
     "agents.shell.formats.viewer_zone",
     "agents.people.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
-    "opsconsole.sign_in_throttle.address_limit",
+    "opsconsole.middleware.address_limit",
     "agents.shell.access.values_for_people",
 ]
 ROOT_URLCONF = "opsconsole.urls"
@@ -191,7 +189,7 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else who tries on locks out for ever
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
+AXES_CLIENT_IP_CALLABLE = "opsconsole.middleware.client_address"
 AXES_LOCKOUT_CALLABLE = "agents.people.sign_in.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
@@ -371,7 +369,7 @@ OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data direct
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
     #: Seals the record. With `none`, this process seals nothing. Default: generated in the data
     #: directory.
-    OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.keep_secret(
+    OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or keep_secret(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
 #: Earlier keys, to check what they sealed.
@@ -397,13 +395,13 @@ OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
 # One key encrypts the values behind names, and its old ones still decrypt (rotate_values). Another
 # makes the names and never changes: under a new one every payee would be a new one.
 #: Encrypts masked values. Default: generated in the data directory.
-OPSCONSOLE_VALUE_KEY = _env.secret("OPSCONSOLE_VALUE_KEY", least=32) or secret_key.keep_secret(
+OPSCONSOLE_VALUE_KEY = _env.secret("OPSCONSOLE_VALUE_KEY", least=32) or keep_secret(
     DATA_DIR / "value-key", price="what the old one encrypted can be read only with it"
 )
 #: Earlier keys that still decrypt, until `rotate_values` has run.
 OPSCONSOLE_VALUE_OLD_KEYS = _env.secrets("OPSCONSOLE_VALUE_OLD_KEYS", least=32)
 #: Makes the names of masked values. Never change it. Default: generated in the data directory.
-OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or secret_key.keep_secret(
+OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or keep_secret(
     DATA_DIR / "naming-key", price="no value would have the name that it has"
 )
 #: Make the keys of permits: the first signs, all are published. Only for web processes.

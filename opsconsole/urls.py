@@ -4,8 +4,7 @@ from django.urls import include, path
 
 from agents.external.endpoints import api
 from agents.external.schemas import unknown_address
-from opsconsole.denials import answer_denial
-from opsconsole.failures import answer_failure
+from opsconsole.denials import answer_denial, answer_failure
 
 urlpatterns = [
     path("api/v1/", api.urls),

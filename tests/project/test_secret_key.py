@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from opsconsole.secret_key import keep_secret
+from opsconsole.environment import keep_secret
 
 
 @pytest.mark.proves("W20")

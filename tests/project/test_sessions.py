@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
 from agents.models.people import SessionStore
-from opsconsole.session_limits import SessionLifetime
+from opsconsole.middleware import SessionLifetime
 
 pytestmark = pytest.mark.django_db
 

@@ -19,8 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.models import Role
-from opsconsole.logs import OneLine
-from opsconsole.request_ids import HEADER
+from opsconsole.logs import HEADER, OneLine
 from tests.engine.scene import Scene
 from tests.engine.test_faults import locked_by_another
 from tests.settings import ON_POSTGRES

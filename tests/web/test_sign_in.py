@@ -16,7 +16,7 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
 
-from opsconsole.client_address import client_address
+from opsconsole.middleware import client_address
 from tests.web.serving import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -28,7 +28,7 @@ from agents.requests import queue
 from agents.runs import listing
 from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
-from opsconsole import session_limits
+from opsconsole import middleware as session_limits
 from tests.engine.scene import REFUND_500, go, set_scene
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of

@@ -1,0 +1,152 @@
+"""Limits of sessions: idle time, and an absolute end."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from inspect import iscoroutinefunction
+from typing import Any, TypeAlias
+
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.contrib.auth import logout
+from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import sync_and_async_middleware
+from django.utils.module_loading import import_string
+
+GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+
+RENEWED = 60  # seconds between updates of the idle limit, to save a write per request
+
+
+def probes_have_none(get_response: GetResponse) -> GetResponse:
+    """Answer probes without a session, as its database may be unreachable."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        if request.path_info[1:] in settings.OPSCONSOLE_PROBES:
+            request.COOKIES.clear()
+        return get_response(request)
+
+    return answer
+
+
+class SessionLifetime:
+    """End a session SESSION_COOKIE_AGE after its last request, and at its absolute limit."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.user.is_authenticated:
+            self._renew_or_end(request)
+        return self.get_response(request)
+
+    def _renew_or_end(self, request: HttpRequest) -> None:
+        now = int(timezone.now().timestamp())
+        began = request.session.setdefault("began_at", now)
+        if now - began >= settings.OPSCONSOLE_SESSION_SECONDS:
+            logout(request)
+        elif now - request.session.get("seen_at", 0) >= RENEWED:
+            request.session["seen_at"] = now  # saved with a new expiry
+
+
+# Limit failed sign-ins from one address to what an office of people might cause.
+#
+# Axes counts each pair of name and address separately, so one password could be tried on every
+# name. Refused tries are not counted, so further tries do not prolong the wait.
+
+
+Answer: TypeAlias = Callable[[HttpRequest], HttpResponse]
+
+
+def address_limit(get_response: Answer) -> Answer:
+    """Refuse a sign-in from an address with too many failures, before its password is read."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        # The password's form, and that of the code after it.
+        is_try = request.method == "POST" and request.path.startswith(reverse(settings.LOGIN_URL))
+        if (
+            is_try
+            and failures_from(client_address(request)) >= settings.OPSCONSOLE_ADDRESS_FAILURES
+        ):
+            refuse: Callable[..., HttpResponse] = import_string(settings.AXES_LOCKOUT_CALLABLE)
+            return refuse(request, None, {})
+        return get_response(request)
+
+    return answer
+
+
+def failures_from(address: str | None) -> int:
+    """Return the number of recent failed sign-ins from an address, for any name."""
+    since = timezone.now() - settings.AXES_COOLOFF_TIME
+    lately = AccessAttempt.objects.filter(ip_address=address, attempt_time__gte=since)
+    return lately.aggregate(count=Sum("failures_since_start"))["count"] or 0
+
+
+# The network address that a sign-in comes from.
+
+
+_WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+)):\d+")  # as some proxies write it
+HOUSEHOLD = 64  # bits of an IPv6 network, all of whose addresses one client can use
+
+
+def client_address(request: HttpRequest) -> str | None:
+    """Return the client's IPv4 address or IPv6 network, or None if unknown.
+
+    Behind a proxy it is the last address in X-Forwarded-For, which the proxy wrote; those before it
+    are the client's own claims.
+    """
+    said = request.META.get("REMOTE_ADDR", "")
+    if settings.OPSCONSOLE_BEHIND_PROXY:
+        said = request.META.get("HTTP_X_FORWARDED_FOR", said).rpartition(",")[2]
+    said = said.strip()
+    if found := _WITH_PORT.fullmatch(said):
+        said = found[1] or found[2]
+    try:
+        address = ipaddress.ip_address(said)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    network = ipaddress.ip_network((int(address), HOUSEHOLD), strict=False)
+    return str(network.network_address)
+
+
+# Tell browsers what no page of the console may use: sensors, devices, payment, the screen.
+
+
+OWN = ("publickey-credentials-get", "publickey-credentials-create")  # passkeys, of this origin
+REFUSED = (
+    *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media"),
+    *("geolocation", "gyroscope", "hid", "idle-detection", "local-fonts", "magnetometer"),
+    *("microphone", "midi", "payment", "picture-in-picture", "screen-wake-lock", "serial", "usb"),
+    *("window-management", "xr-spatial-tracking"),
+)
+POLICY = ", ".join([*(f"{name}=(self)" for name in OWN), *(f"{name}=()" for name in REFUSED)])
+
+
+@sync_and_async_middleware
+def permissions_policy(get_response: Callable[..., Any]) -> Callable[..., Any]:
+    """Send the policy with every answer of Django's, files and errors included.
+
+    Live streams and what is refused before Django are no documents, which alone heed it.
+    """
+
+    def told(response: HttpResponseBase) -> HttpResponseBase:
+        response.headers.setdefault("Permissions-Policy", POLICY)
+        return response
+
+    if iscoroutinefunction(get_response):
+
+        async def answer_async(request: HttpRequest) -> HttpResponseBase:
+            return told(await get_response(request))
+
+        return answer_async
+    return lambda request: told(get_response(request))
