@@ -1,4 +1,4 @@
-"""Log who was denied a page or a sign-in.
+"""Answer and log what is denied, and answer what fails.
 
 Refused decisions are in the record. Denials are not: anyone can cause any number of them without
 signing in, and the record is kept for ever.
@@ -24,7 +24,7 @@ from opsconsole import databases
 from opsconsole.middleware import client_address
 
 log = logging.getLogger(__name__)
-LONGEST_NAME = 150  # characters, as a user's name may have
+_LONGEST_NAME = 150  # characters, as a user's name may have
 
 
 def answer_denial(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -39,15 +39,14 @@ def sign_in_failed(
     credentials: dict[str, Any], request: HttpRequest | None = None, **_: object
 ) -> None:
     """Log the name that was tried and from where, never the password."""
-    name = str(credentials.get("username"))[:LONGEST_NAME]
+    name = str(credentials.get("username"))[:_LONGEST_NAME]
     address = client_address(request) if request else None
     log.warning("A sign-in as %r from %s was refused", name, address or "an unknown address")
 
 
-# Error pages, and errors for programs, without the database, which may be the reason for them.
+# Failures, on pages and for programs, use no database, which may be the reason for them.
 
-
-AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
+_AGAIN = 5  # seconds until the next try, about as long as a database takes to restart
 
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
@@ -65,9 +64,9 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
             "is_locked": is_locked,
         }
         if is_program:
-            return failure(again=AGAIN)
+            return failure(again=_AGAIN)
         page = render_to_string("503.html", context)
-        return HttpResponse(page, status=503, headers={"Retry-After": str(AGAIN)})
+        return HttpResponse(page, status=503, headers={"Retry-After": str(_AGAIN)})
     if is_program:
         return failure()
     return HttpResponse(render_to_string("500.html", {"request": request}), status=500)

@@ -28,7 +28,7 @@ _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _HOST = rf"(?:{_LABEL}\.)*{_LABEL}\.?|\[[0-9A-Fa-f:.]+\]|(?=.*:.*:)[0-9A-Fa-f:.]+"
 _MAILBOX = rf"[^<>@,\"\s]+@(?:{_HOST})"
 # Kinds of text: the pattern, and its description in messages.
-KINDS = {
+_KINDS = {
     "host": (_HOST, "the name or address of a host, without a scheme and a port"),
     "served host": (
         rf"\*|\.?(?:{_HOST})",
@@ -210,7 +210,7 @@ def _secret(name: str, value: str, least: int) -> str:
 
 
 def _check(name: str, value: str, kind: str) -> str:
-    form, allowed = KINDS[kind]
+    form, allowed = _KINDS[kind]
     if not re.fullmatch(form, value):
         raise _wrong(name, value, allowed)
     return value

@@ -1,4 +1,4 @@
-"""The format of log lines: one per event, and one a minute for an outage of the database."""
+"""Log lines with the id of their request: one per event, one a minute for a database outage."""
 
 from __future__ import annotations
 
@@ -136,11 +136,9 @@ def _outage_in(record: logging.LogRecord) -> BaseException | None:
     return None
 
 
-# An id for each request: on its error page, in a response header, in its log lines.
-#
-# People who report a failed page can name it. Ids of clients are ignored, as they could point to
-# the log lines of another person's request.
-
+# An id for each request: on its error page, in a response header, in its log lines. People who
+# report a failed page can name it. Ids of clients are ignored, as they could point to the log lines
+# of another person's request.
 
 HEADER = "X-Request-ID"
 

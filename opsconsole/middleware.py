@@ -1,4 +1,7 @@
-"""Limits of sessions: idle time, and an absolute end."""
+"""What each request passes: limits of sessions and of sign-ins from one address, and a policy.
+
+The policy tells browsers what no page may use: sensors, devices, payment, the screen.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +58,12 @@ class SessionLifetime:
             request.session["seen_at"] = now  # saved with a new expiry
 
 
-# Limit failed sign-ins from one address to what an office of people might cause.
-#
-# Axes counts each pair of name and address separately, so one password could be tried on every
-# name. Refused tries are not counted, so further tries do not prolong the wait.
+# Failed sign-ins from one address are limited to what an office of people might cause. Axes counts
+# each pair of name and address separately, so one password could be tried on every name. Refused
+# tries are not counted, so further tries do not prolong the wait.
 
 
-Answer: TypeAlias = Callable[[HttpRequest], HttpResponse]
-
-
-def address_limit(get_response: Answer) -> Answer:
+def address_limit(get_response: GetResponse) -> GetResponse:
     """Refuse a sign-in from an address with too many failures, before its password is read."""
 
     def answer(request: HttpRequest) -> HttpResponse:
@@ -72,7 +71,7 @@ def address_limit(get_response: Answer) -> Answer:
         is_try = request.method == "POST" and request.path.startswith(reverse(settings.LOGIN_URL))
         if (
             is_try
-            and failures_from(client_address(request)) >= settings.OPSCONSOLE_ADDRESS_FAILURES
+            and _failures_from(client_address(request)) >= settings.OPSCONSOLE_ADDRESS_FAILURES
         ):
             refuse: Callable[..., HttpResponse] = import_string(settings.AXES_LOCKOUT_CALLABLE)
             return refuse(request, None, {})
@@ -81,18 +80,15 @@ def address_limit(get_response: Answer) -> Answer:
     return answer
 
 
-def failures_from(address: str | None) -> int:
+def _failures_from(address: str | None) -> int:
     """Return the number of recent failed sign-ins from an address, for any name."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     lately = AccessAttempt.objects.filter(ip_address=address, attempt_time__gte=since)
     return lately.aggregate(count=Sum("failures_since_start"))["count"] or 0
 
 
-# The network address that a sign-in comes from.
-
-
 _WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+)):\d+")  # as some proxies write it
-HOUSEHOLD = 64  # bits of an IPv6 network, all of whose addresses one client can use
+_HOUSEHOLD = 64  # bits of an IPv6 network, all of whose addresses one client can use
 
 
 def client_address(request: HttpRequest) -> str | None:
@@ -115,21 +111,18 @@ def client_address(request: HttpRequest) -> str | None:
         return str(address)
     if address.ipv4_mapped:
         return str(address.ipv4_mapped)
-    network = ipaddress.ip_network((int(address), HOUSEHOLD), strict=False)
+    network = ipaddress.ip_network((int(address), _HOUSEHOLD), strict=False)
     return str(network.network_address)
 
 
-# Tell browsers what no page of the console may use: sensors, devices, payment, the screen.
-
-
-OWN = ("publickey-credentials-get", "publickey-credentials-create")  # passkeys, of this origin
-REFUSED = (
+_OWN = ("publickey-credentials-get", "publickey-credentials-create")  # passkeys, of this origin
+_REFUSED = (
     *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media"),
     *("geolocation", "gyroscope", "hid", "idle-detection", "local-fonts", "magnetometer"),
     *("microphone", "midi", "payment", "picture-in-picture", "screen-wake-lock", "serial", "usb"),
     *("window-management", "xr-spatial-tracking"),
 )
-POLICY = ", ".join([*(f"{name}=(self)" for name in OWN), *(f"{name}=()" for name in REFUSED)])
+_POLICY = ", ".join([*(f"{name}=(self)" for name in _OWN), *(f"{name}=()" for name in _REFUSED)])
 
 
 @sync_and_async_middleware
@@ -140,7 +133,7 @@ def permissions_policy(get_response: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def told(response: HttpResponseBase) -> HttpResponseBase:
-        response.headers.setdefault("Permissions-Policy", POLICY)
+        response.headers.setdefault("Permissions-Policy", _POLICY)
         return response
 
     if iscoroutinefunction(get_response):

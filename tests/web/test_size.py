@@ -28,7 +28,7 @@ from agents.requests import queue
 from agents.runs import listing
 from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
-from opsconsole import middleware as session_limits
+from opsconsole import middleware
 from tests.engine.scene import REFUND_500, go, set_scene
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
@@ -90,7 +90,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         (overview, "NEWEST"),
     ):
         monkeypatch.setattr(module, name, 4)
-    monkeypatch.setattr(session_limits, "RENEWED", 3600)  # else four queries once a minute
+    monkeypatch.setattr(middleware, "RENEWED", 3600)  # else four queries once a minute
     scene, now = set_scene(), timezone.now()
     Workspace.objects.filter(pk=scene.workspace.pk).update(slug="w00")
     places = [
