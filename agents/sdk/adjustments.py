@@ -191,7 +191,6 @@ def bare_type(hint: Any) -> Any:
 
 # The arguments that a person may change: their bounds, and how they are typed.
 
-
 # Of arguments that nobody named, by name: the values to choose from, each in words.
 Choices: TypeAlias = Mapping[str, Mapping[str, str]]
 log = logging.getLogger(__name__)
@@ -483,7 +482,6 @@ def apply_patch(
 
 # Arguments in words come from stored values and never from a desk's types, so that they stay
 # readable after a desk has changed or was removed.
-
 
 # The names of the values of a call's arguments: by argument, then by value.
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
