@@ -15,8 +15,10 @@ class AgentsConfig(AppConfig):
         from agents.engine import upkeep
         from agents.engine.desk.registry import discover_desks
         from agents.management import deploy_checks
+        from agents.notifications.channels import enter_channels
 
         discover_desks()
+        enter_channels()
         upkeep.ROOMS["seal the record"] = sealing.seal_in_sweep
         connection_created.connect(driver.on_new_connection)
         pre_migrate.connect(protection.before_migrate, sender=self)

@@ -8,7 +8,7 @@ from agents.audit import case
 from agents.audit import pages as audit
 from agents.external import pages as agents
 from agents.notifications import pages as notifications
-from agents.notifications.channels.webhooks import admin as webhooks
+from agents.notifications.channels import channels
 from agents.overview import health, search, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
@@ -78,9 +78,7 @@ urlpatterns: list[URLPattern] = [
     path("notifications/", notifications.notifications, name="notifications"),
     path("notifications/prefer/", notifications.prefer, name="notifications-prefer"),
     path("notifications/log/", notifications.deliveries, name="deliveries"),
-    path("webhooks/", webhooks.webhooks, name="webhooks"),
-    path("webhooks/add/", webhooks.webhook_add, name="webhook-add"),
-    path("webhooks/<int:pk>/change/", webhooks.webhook_change, name="webhook-change"),
+    *(pattern for channel in channels() for pattern in channel.urls),
     path("policy/", policy.policy, name="policy"),
     path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),

@@ -283,6 +283,11 @@ DEFAULT_FROM_EMAIL = _env.text(
     "DEFAULT_FROM_EMAIL", "opsconsole <opsconsole@localhost>", kind="sender"
 )
 
+# Ways on which notifications leave. Adding one is adding its class here.
+OPSCONSOLE_CHANNELS = [
+    "agents.notifications.channels.mail.Mail",
+    "agents.notifications.channels.webhooks.Webhooks",
+]
 # Notifications: where their links lead, and which hosts webhooks may call. Without hosts every
 # public one; of a host that is listed by name the address may be a private one.
 

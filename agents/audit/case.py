@@ -16,6 +16,7 @@ from agents.audit.copies import RunSeal, download, run_seal
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
+from agents.models.notifications import RECIPIENTS
 from agents.models.record import facts_of
 from agents.notifications.fan_out import KEPT
 from agents.notifications.pages import LogLine, log_line
@@ -218,7 +219,7 @@ def _cut(text: str) -> str:
 
 def _read_seen(run: Run, events: Sequence[Event]) -> _Seen:
     found = Delivery.objects.filter(notification__run=run)
-    rows = found.select_related("user", "webhook", "notification").order_by("pk")
+    rows = found.select_related(*RECIPIENTS, "notification").order_by("pk")
     messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
     return _Seen(

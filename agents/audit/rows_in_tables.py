@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
@@ -37,7 +36,6 @@ from agents.models import (
     Run,
     Team,
     Tombstone,
-    Webhook,
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
@@ -49,6 +47,7 @@ from agents.models.runs import (
     read_values,
     target_of,
 )
+from agents.notifications.channels import channels
 from agents.record.chain import spell_time
 from agents.record.rows_from_events import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
@@ -195,19 +194,10 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "quiet_until": one.quiet_until,
             "digest_at": one.digest_at,
             "zone": one.zone,
+            "channel": one.channel,
         }
-    webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None).select_related("team")
-    for webhook in webhooks.order_by("pk"):
-        own = webhook.team
-        rows[f"webhook {webhook.name}"] = {
-            "host": urlsplit(webhook.url).hostname,
-            "shape": webhook.shape,
-            "kinds": webhook.kinds,
-            "url_sha256": sha256(webhook.url),
-            "team": own.slug if own else "",
-            "workspace of its team": Derived(own and own.workspace_id, own and workspace.pk),
-            "salted_at": webhook.salted_at,
-        }
+    for channel in channels():
+        rows |= channel.rows(workspace)
     return rows
 
 

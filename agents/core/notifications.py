@@ -1,7 +1,7 @@
 """Who is notified of what, and when: pure functions of rows and the time.
 
-A notification is one event of a request, a run or a kill switch. Each person and each webhook gets
-it at most once, by mail or by a signed call; neither can be used to decide.
+A notification is one event of a request, a run or a kill switch. Each recipient gets it at most
+once, by one channel; no message can be used to decide.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mode(StrEnum):
     OFF = "off"
 
 
-TITLES: Mapping[Kind, str] = {
+TITLES: Mapping[str, str] = {
     Kind.OPENED: "New request",
     Kind.ASSIGNED: "Assigned to a person or a team",
     Kind.SECOND: "Approved by one, awaits a second person",
@@ -98,6 +98,7 @@ class Person:
     modes: Mapping[str, str] = field(default_factory=dict)  # other than DEFAULTS
     hears_all: bool = False  # wants to hear of others' decisions too
     hours: Hours = Hours()
+    channel: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 
 LONGEST_FAULT = 120  # characters
+RECIPIENTS = ("user", "webhook", "invitation")  # each message has one of them
 
 
 class Notification(models.Model):
@@ -109,6 +110,8 @@ class NotificationPreference(models.Model):
     quiet_until = models.PositiveSmallIntegerField(null=True)
     digest_at = models.PositiveSmallIntegerField(default=480)
     zone = models.CharField(max_length=60, default="UTC")
+    # Its name; "": the first.
+    channel = models.CharField(max_length=20, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
@@ -207,6 +210,8 @@ class Delivery(models.Model):
     invitation = models.ForeignKey(
         "agents.Invitation", models.CASCADE, null=True, related_name="+", db_index=False
     )
+    # Its name; "": the first that reaches the recipient.
+    channel = models.CharField(max_length=20, blank=True, default="", db_default="")
     key = models.CharField(max_length=90)  # kind and what it is about
     state = models.CharField(max_length=10, default=DeliveryState.WAITING.value)
     message = models.UUIDField(null=True)  # by which a receiver recognises it
@@ -247,3 +252,7 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.state}"
+
+    @property
+    def recipient(self) -> dict[str, int | None]:
+        return {name: getattr(self, f"{name}_id") for name in RECIPIENTS}

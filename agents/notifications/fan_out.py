@@ -1,4 +1,4 @@
-"""Address notifications: one row of the outbox for each person and webhook to notify.
+"""Address notifications: one row of the outbox for each recipient.
 
 Every worker does this. A conditional update of the notification's row decides which one, in the
 transaction that adds the outbox rows; a key for each recipient prevents a second message.
@@ -50,10 +50,10 @@ from agents.models import (
     Role,
     Run,
     Snooze,
-    Webhook,
     Workspace,
 )
 from agents.models.record import Entry, append_events
+from agents.notifications.channels import Destination, channel_of_member, channels
 from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class _Circle(NamedTuple):
     """The possible recipients in a workspace."""
 
     members: _Members
-    webhooks: list[Webhook]
+    destinations: list[Destination]
 
 
 def share_out(*, at: datetime) -> int:
@@ -211,7 +211,7 @@ def _deliveries(
     notification: Notification, circles: _Circles, *, at: datetime
 ) -> Iterator[Delivery]:
     kind, about = Kind(notification.kind), f"{notification.kind}:{notification.about}"
-    members, webhooks = circles.of(notification.workspace_id)
+    members, destinations = circles.of(notification.workspace_id)
     row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
     run, request = notification.run, notification.escalation
     may_decide, may_grant = _able(request, run)
@@ -225,18 +225,17 @@ def _deliveries(
             modes=own.modes,
             hears_all=own.hears_all,
             hours=own.hours,
+            channel=own.channel,
         )
         for part, own in members
     ]
     for person in recipients(_case(notification, members, at=at), people):
         when = send_at(mode_of(kind, person.modes), person.hours, at)
-        yield Delivery(**row, user_id=person.user, due_at=when, next_at=when)
-    for webhook in webhooks:
-        if kind in webhook.kinds and webhook.team_id in (
-            None,
-            request and request.assigned_team_id,
-        ):
-            yield Delivery(**row, webhook=webhook, due_at=at, next_at=at)
+        channel = channel_of_member(person.channel).name
+        yield Delivery(**row, user_id=person.user, channel=channel, due_at=when, next_at=when)
+    for one in destinations:
+        if kind in one.kinds and one.team in (None, request and request.assigned_team_id):
+            yield Delivery(**row, **one.columns, due_at=at, next_at=at)
 
 
 def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[int]]:
@@ -279,7 +278,7 @@ class _Circles:
         self._known: dict[int, _Circle] = {}
 
     def of(self, workspace: int) -> _Circle:
-        """Return the members with their preferences, and the webhooks."""
+        """Return the members with their preferences, and the other recipients."""
         if workspace not in self._known:
             preferences = _preferences_of(workspace)
             parts = Membership.objects.filter(
@@ -287,8 +286,8 @@ class _Circles:
             )
             whole = parts.select_related("user").prefetch_related("teams").order_by("pk")
             members = [(part, preferences(part.user_id)) for part in whole]
-            webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None)
-            self._known[workspace] = _Circle(members, list(webhooks.order_by("pk")))
+            others = [to for channel in channels() for to in channel.destinations(workspace)]
+            self._known[workspace] = _Circle(members, others)
         return self._known[workspace]
 
 
@@ -309,12 +308,15 @@ def set_preference(
     at: datetime,
     hears_all: bool = False,
     is_for_all: bool = False,
+    channel: str = "",
 ) -> None:
     """Set a person's preferences, or as an admin the workspace's defaults. Raises Refused."""
     require_member(workspace, by, *((Role.ADMIN,) if is_for_all else Role))
     minutes = (hours.digest_at, hours.quiet_from or 0, hours.quiet_until or 0)
     if not all(0 <= minute < DAY for minute in minutes):
         raise Refused("bad_hours", "Enter a time of day, such as 22:00.")
+    if channel and channel_of_member(channel).name != channel:
+        raise Refused("no_channel", "Choose how messages are sent.", field="channel")
     chosen = {kind.value: mode.value for kind, mode in modes.items()}
     columns = {
         "modes": chosen,
@@ -323,6 +325,7 @@ def set_preference(
         "quiet_until": hours.quiet_until,
         "digest_at": hours.digest_at,
         "zone": hours.zone,
+        "channel": channel,
     }
     whom = None if is_for_all else by
     with transaction.atomic():

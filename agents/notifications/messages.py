@@ -29,7 +29,7 @@ from agents.policies.words import end_sentence, why_not
 from agents.tools import ask_in_words, request_of
 
 LONGEST = 200  # characters of a line
-TEST = "test"  # kind of an admin's test of a webhook
+TEST = "test"  # kind of an admin's test of a channel
 INVITATION = "invitation"  # kind of a message to someone who is not a user yet
 _HAPPENED = {
     Kind.OPENED: "Approval needed",

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.db import DatabaseError
 from django.db.models import F, Min, Q
@@ -20,9 +19,9 @@ from django.utils import timezone
 
 from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.runtime.database import in_database
-from agents.models import Delivery, DeliveryState, InvitationState, Membership
-from agents.notifications.channels import NotDelivered, mail
-from agents.notifications.channels.webhooks import calls
+from agents.models import Delivery, DeliveryState
+from agents.models.notifications import RECIPIENTS
+from agents.notifications.channels import Message, NotDelivered, channel_of
 from agents.notifications.fan_out import later_due, share_out, still_matters
 from agents.notifications.messages import Note, note_of
 
@@ -30,24 +29,9 @@ log = logging.getLogger(__name__)
 
 _PAUSE = 2.0  # seconds between two looks
 AT_ONCE = 8  # messages under way in one worker, one to each recipient at a time
-_IN_ONE_MAIL = 20  # items
-_RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # each message has one of them
 LEASE = timedelta(seconds=90)  # longer than any message may take
 _Clock: TypeAlias = Callable[[], datetime]
 _Recipient: TypeAlias = Mapping[str, int | None]
-
-
-@dataclass(frozen=True)
-class Message:
-    """One call, or one mail about everything that is due to a person."""
-
-    id: UUID
-    rows: Sequence[Delivery]
-    notes: Sequence[Note]
-
-    @property
-    def first(self) -> Delivery:
-        return self.rows[0]
 
 
 async def deliver_until(stop: asyncio.Event) -> None:
@@ -87,7 +71,7 @@ class _Sender:
         messages = await in_database(lambda: take(at=self.now(), busy=busy))
         for message in messages:
             task = asyncio.create_task(_deliver(message, self.now))
-            self.under_way[task] = {name: getattr(message.first, name) for name in _RECIPIENT}
+            self.under_way[task] = message.first.recipient
         return shared + len(messages)
 
     async def pause(self, stop: asyncio.Event) -> None:
@@ -103,7 +87,7 @@ class _Sender:
 async def _deliver(message: Message, now: _Clock) -> None:
     fault: NotDelivered | None = None
     try:
-        await _send(message, at=now())
+        await channel_of(message.first).send(message, at=now())
     except NotDelivered as no:
         fault = no
     except Exception:  # retried with ever longer pauses, like any other
@@ -115,16 +99,6 @@ async def _deliver(message: Message, now: _Clock) -> None:
         log.exception("A notification's result could not be recorded")
 
 
-async def _send(message: Message, *, at: datetime) -> None:
-    row, key = message.first, str(message.id)
-    if row.webhook is not None:
-        body = calls.body_of(message.notes[0], row.webhook.shape, message=key, at=at)
-        await calls.call(row.webhook, body, message=key, at=at)
-    elif (mailbox := row.user or row.invitation) is not None:
-        subject, text = mail.mail_of(message.notes, at=at)
-        await mail.send(mailbox.email, subject, text, message=key)
-
-
 def take(*, at: datetime, busy: Sequence[_Recipient] = ()) -> list[Message]:
     """Take due messages for LEASE: one per recipient who is not busy, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
@@ -132,26 +106,29 @@ def take(*, at: datetime, busy: Sequence[_Recipient] = ()) -> list[Message]:
         [(name, key)] = [(name, key) for name, key in recipient.items() if key is not None]
         waiting = waiting.exclude(**{f"{name}__isnull": False, name: key})
     # By recipient, so that none waits behind another's messages.
-    of_each = waiting.values(*_RECIPIENT).annotate(first=Min("next_at"))
-    due = list(of_each.order_by("first", *_RECIPIENT)[: max(0, AT_ONCE - len(busy))])
-    taken = [_take({name: one[name] for name in _RECIPIENT}, at=at) for one in due]
+    of_each = waiting.values(*RECIPIENTS).annotate(first=Min("next_at"))
+    due = list(of_each.order_by("first", *RECIPIENTS)[: max(0, AT_ONCE - len(busy))])
+    taken = [_take({name: one[name] for name in RECIPIENTS}, at=at) for one in due]
     return [message for message in taken if message]
 
 
 def _take(recipient: _Recipient, *, at: datetime) -> Message | None:
     """Take one message of a recipient; None if another worker has it or it is out of date."""
     mine = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at, **recipient)
-    message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()
-    mine = mine.filter(message=message)
-    if message is None:
+    first = mine.order_by("next_at", "pk").first()
+    if first is None:
+        return None
+    channel = channel_of(first)
+    mine = mine.filter(message=first.message, channel=first.channel)
+    if first.message is None:
         keys = mine.order_by("due_at", "pk").values_list("pk", flat=True)
-        mine = mine.filter(pk__in=list(keys[: _IN_ONE_MAIL if recipient["user_id"] else 1]))
-    taken = message or uuid4()
-    if not mine.update(message=taken, next_at=at + LEASE, tries=F("tries") + 1):
+        mine = mine.filter(pk__in=list(keys[: channel.most if first.user_id else 1]))
+    taken, name = first.message or uuid4(), first.channel or channel.name
+    if not mine.update(message=taken, channel=name, next_at=at + LEASE, tries=F("tries") + 1):
         return None
     whole = Delivery.objects.filter(message=taken, state=DeliveryState.WAITING)
     rows = list(
-        whole.select_related("user", "webhook", "invitation", "notification__workspace")
+        whole.select_related(*RECIPIENTS, "notification__workspace")
         .select_related("notification__run__policy", "notification__escalation__assigned_to")
         .select_related("notification__escalation__assigned_team")
         .select_related("notification__escalation__approval__by")
@@ -160,7 +137,7 @@ def _take(recipient: _Recipient, *, at: datetime) -> Message | None:
     )
     now = [row for row in rows if not _drop(row, at=at) and not _put_off(row, at=at)]
     kept = [(row, note) for row in now if (note := _note(row, at=at))]
-    return Message(taken, *zip(*kept, strict=True)) if kept else None
+    return Message(taken, kept[0][0], [note for _, note in kept]) if kept else None
 
 
 def _note(row: Delivery, *, at: datetime) -> Note | None:
@@ -177,16 +154,7 @@ def _note(row: Delivery, *, at: datetime) -> Note | None:
 
 def _drop(row: Delivery, *, at: datetime) -> bool:
     """Drop a message that is out of date or no longer for its recipient. Return whether it did."""
-    request, why = row.notification.escalation, ""
-    if row.webhook is not None and row.webhook.removed_at:
-        why = "the webhook was removed"
-    elif row.invitation is not None:
-        why = "" if row.invitation.state == InvitationState.OPEN else "the invitation is over"
-    elif row.user_id is not None:
-        part = Membership.objects.filter(
-            workspace=row.workspace_id, user=row.user_id, user__is_active=True
-        )
-        why = "" if part.exists() else "no longer a member"
+    request, why = row.notification.escalation, channel_of(row).why_not(row)
     if not why and not still_matters(row.notification, at=at):
         waits = request is not None and row.notification.kind in WHILE_OPEN
         why = "the request no longer waits for anybody" if waits else "it was seen to meanwhile"
@@ -226,8 +194,8 @@ def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> Non
     over = rows if fault.is_final or is_over else rows.none()
     given_up = over.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
     if fault.is_server:
-        to = Q(webhook=first.webhook_id or None)
-        theirs = Delivery.objects.filter(to, state=DeliveryState.WAITING)
+        waiting = Delivery.objects.filter(state=DeliveryState.WAITING)
+        theirs = waiting.filter(**channel_of(first).same_server(first))
         if is_over:  # messages as old; one being sent now has its own result
             idle = theirs.filter(Q(message=None) | Q(next_at__lte=at))
             gone = idle.filter(due_at__lt=at - GIVEN_UP)

@@ -6,7 +6,7 @@ Nothing here decides a request, and links in messages lead here only by path.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,19 @@ from agents.models import (
     Delivery,
     DeliveryState,
     Membership,
-    Notification,
     NotificationPreference,
     Role,
     Workspace,
 )
-from agents.notifications.channels import chosen_workspace, page_frame
+from agents.models.notifications import RECIPIENTS
+from agents.notifications.channels import (
+    channel_of,
+    channel_of_member,
+    channels_of_members,
+    chosen_workspace,
+    page_frame,
+    tabs,
+)
 from agents.notifications.fan_out import KEPT, set_preference
 from agents.notifications.messages import INVITATION, TEST
 from agents.shell import access, refusal
@@ -39,9 +46,10 @@ _STATES = {
     DeliveryState.FAILED: ("block", "Given up"),
     DeliveryState.DROPPED: ("neutral", "Not sent"),
 }
+_TITLES = {**TITLES, TEST: "Test", INVITATION: "Invitation"}
 _OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
 _MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
-_FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at"}
+_FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at", "channel"}
 _TIMES = {"quiet_from", "quiet_until"}
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
@@ -68,65 +76,40 @@ def prefer(request: HttpRequest) -> HttpResponse:
 
 
 def _preferences(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
-    user = access.person(request)
+    user, known = access.person(request), channels_of_members()
+    boards = list(_boards(user, access.parts_of(user)))
+    own = {board["channel"] for board in boards if not board["is_for_all"]}
     shown = {
         "nav": "notifications",
-        "boards": _boards(user, access.parts_of(user)),
+        "tabs": tabs(),
+        "boards": boards,
+        "channels": known,
+        "where": [one.where(user) for one in known if one.name in own],
         "modes": _MODES.items(),
         "sentence": sentence,
     }
     return render(request, "notifications/page.html", shown, status=status)
 
 
-@dataclass(frozen=True)
-class _PreferenceBoard:
-    """A person's preferences in a workspace, or the workspace's defaults."""
-
-    workspace: Workspace
-    is_for_all: bool
-    is_chosen: bool
-    events: Sequence[tuple[str, str, str]]  # kind, title, mode
-    quiet_from: str
-    quiet_until: str
-    digest_at: str
-    hears_all: bool
-    zone: str
-
-
-def _boards(user: User, parts: Sequence[Membership]) -> list[_PreferenceBoard]:
-    """Return a person's preferences by workspace, followed for admins by its defaults."""
+def _boards(user: User, parts: Sequence[Membership]) -> Iterator[dict[str, Any]]:
+    """Yield a person's preferences by workspace, followed for admins by its defaults."""
     mine = [part.workspace_id for part in parts]
-    rows = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
-    said = {(row.workspace_id, row.user_id): row for row in rows}
-    found = []
+    found = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
+    rows = {(row.workspace_id, row.user_id): row for row in found}
     for part in parts:
-        common = said.get((part.workspace_id, None))
-        own = said.get((part.workspace_id, user.pk))
-        found.append(_board(part.workspace, own or common, is_chosen=own is not None))
-        if part.role == Role.ADMIN:
-            found.append(_board(part.workspace, common, is_chosen=bool(common), is_for_all=True))
-    return found
-
-
-def _board(
-    workspace: Workspace,
-    row: NotificationPreference | None,
-    *,
-    is_chosen: bool,
-    is_for_all: bool = False,
-) -> _PreferenceBoard:
-    said = row or NotificationPreference(workspace=workspace)
-    return _PreferenceBoard(
-        workspace,
-        is_for_all,
-        is_chosen,
-        [(kind.value, _OWN[kind], mode_of(kind, said.modes).value) for kind in Kind],
-        _clock(said.quiet_from),
-        _clock(said.quiet_until),
-        _clock(said.digest_at),
-        said.hears_all and not is_for_all and is_chosen,
-        said.zone,
-    )
+        for whose in (user.pk, None) if part.role == Role.ADMIN else (user.pk,):
+            chosen = rows.get((part.workspace_id, whose))
+            row = chosen or rows.get((part.workspace_id, None)) or NotificationPreference()
+            yield {
+                "workspace": part.workspace,
+                "is_for_all": whose is None,
+                "is_chosen": chosen is not None,
+                "events": [(kind, _OWN[kind], mode_of(kind, row.modes)) for kind in Kind],
+                **{name: _clock(getattr(row, name)) for name in (*_TIMES, "digest_at")},
+                "hears_all": chosen is not None and whose is not None and chosen.hears_all,
+                "zone": row.zone,
+                "channel": channel_of_member(row.channel).name,
+            }
 
 
 def _read_preference(posted: QueryDict) -> dict[str, Any]:
@@ -143,6 +126,7 @@ def _read_preference(posted: QueryDict) -> dict[str, Any]:
         "modes": {kind: Mode(mode) for kind, mode in modes.items()},
         "hears_all": posted.get("hears_all") == "1",
         "is_for_all": posted.get("for") == "all",
+        "channel": posted.get("channel", ""),
         "hours": Hours(
             begin,
             end,
@@ -195,30 +179,13 @@ def _log_page(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
     found = Delivery.objects.filter(workspace=workspace)
     if (start := whole_number(before)) is not None:
         found = found.filter(pk__lt=start)
-    rows = found.select_related("user", "webhook", "invitation", "notification").order_by("-pk")
+    rows = found.select_related(*RECIPIENTS, "notification").order_by("-pk")
     page = list(rows[: _LOG_PAGE + 1])
     lines = [log_line(row) for row in page[:_LOG_PAGE]]
     return lines, str(page[_LOG_PAGE - 1].pk) if len(page) > _LOG_PAGE else ""
 
 
 def log_line(row: Delivery) -> LogLine:
-    """Return a row of the log in words. Expects its user, webhook and notification loaded."""
-    role, state = _STATES[DeliveryState(row.state)]
-    return LogLine(row, _title(row.notification), _recipient(row), role, state)
-
-
-def _title(notification: Notification) -> str:
-    if notification.kind == TEST:
-        return "Test"
-    if notification.kind == INVITATION:
-        return "Invitation"
-    known = notification.kind in list(Kind)
-    return TITLES[Kind(notification.kind)] if known else notification.kind
-
-
-def _recipient(row: Delivery) -> str:
-    if row.user is not None:
-        return row.user.get_username()
-    if row.invitation is not None:
-        return row.invitation.email or "an invited person"
-    return f"webhook {row.webhook}"
+    """Return a row of the log in words. Expects its recipient and notification loaded."""
+    (role, state), kind = _STATES[DeliveryState(row.state)], row.notification.kind
+    return LogLine(row, _TITLES.get(kind, kind), channel_of(row).recipient(row), role, state)

@@ -24,17 +24,17 @@ from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
 from agents.engine.upkeep.expired_invitations import end_invitation
 from agents.models import (
-    Delivery,
     Invitation,
     InvitationState,
     Membership,
-    Notification,
     Role,
     Team,
     Workspace,
 )
 from agents.models.people import token_of
 from agents.models.record import Entry, append_events
+from agents.notifications.channels import notify_one
+from agents.notifications.channels.mail import Mail
 from agents.notifications.messages import INVITATION
 from agents.people import member_pages
 from agents.people.members import join, set_team
@@ -93,18 +93,8 @@ def invite(
             created_at=at,
             expires_at=at + _LASTS,
         )
-        about = f"{INVITATION}:{made.pk}"
-        told = Notification.objects.create(
-            workspace=workspace, kind=INVITATION, about=about, due_at=at, addressed_at=at
-        )
-        Delivery.objects.create(
-            workspace=workspace,
-            notification=told,
-            invitation=made,
-            key=about,
-            due_at=at,
-            next_at=at,
-        )
+        message: Json = {"kind": INVITATION, "what": made.pk, "invitation": made}
+        notify_one(channel=Mail.name, workspace=workspace, at=at, **message)
         facts = {"invitation": made.pk, "role": role.value, "team": team.slug if team else ""}
         said = Entry("invitation.sent", facts, name)
         append_events([said], workspace_id=workspace.pk, at=at)

@@ -81,7 +81,7 @@ class Told:
         """Apply an event."""
         subject, _, what = event.covered["kind"].partition(".")
         try:
-            if tell := _TELLS.get(subject):
+            if tell := TELLS.get(subject):
                 tell(self.rows, what, _facts(event), event.covered)
         except (AttributeError, KeyError, TypeError, ValueError):  # not written by this program
             self.rows[f"event {event.covered['seq']}"] = {}
@@ -120,7 +120,7 @@ _LAUNCHED = (
 def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault("run", {})
     if not row:
-        row |= {"launched_by": event["actor"], "erased": False, **_known_facts(facts, *_LAUNCHED)}
+        row |= {"launched_by": event["actor"], "erased": False, **known_facts(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         told_or_none = {"before_sha256", "claims_sha256"} - facts["erased"]
         row |= {name: facts.get(name) for name in told_or_none}
@@ -134,7 +134,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
         return
     for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, do not tell them
         row.pop(name, None)
-    row |= {"ended_at": event["at"], **_known_facts(facts, "stop_reason", "outcome_sha256")}
+    row |= {"ended_at": event["at"], **known_facts(facts, "stop_reason", "outcome_sha256")}
     if row["state"] != RunState.DONE and "outcome_sha256" not in facts.keys() | facts["erased"]:
         row |= _NO_OUTCOME
     if facts.get("stop_reason") == "cancelled":
@@ -146,14 +146,14 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"escalation {facts['escalation']}", {})
     if what == "opened":
-        row |= _known_facts(facts, "kind", "key", "currency", "action_sha256", "resource")
+        row |= known_facts(facts, "kind", "key", "currency", "action_sha256", "resource")
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, **_UNDECIDED}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
         row |= {"tier": facts.get("tier"), "approval": None}
         row |= {**_UNCLAIMED, **_assignment(facts), **_reply({})}
     elif what == "assigned":
-        row |= _assignment(facts) | _known_facts(facts, "tier")
+        row |= _assignment(facts) | known_facts(facts, "tier")
         if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
             row |= _UNCLAIMED
         awake = facts.get("woken", ())
@@ -172,7 +172,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
             del row["claimed_until"]
     elif what == "decided":
         row |= {
-            **_known_facts(facts, "resource", "likeness"),
+            **known_facts(facts, "resource", "likeness"),
             "state": facts["decision"],
             "decided_by": event["actor"],
             "decided_from": facts.get("account", ""),
@@ -215,7 +215,7 @@ def _approval(rows: Rows, what: str, facts: Row, event: Row) -> None:
         "action_sha256": facts.get("action_sha256"),
         "patch": facts.get("patch"),
         "comment": facts.get("comment", ""),
-        **_known_facts(facts, "resource"),
+        **known_facts(facts, "resource"),
     }
     for name in facts["erased"]:
         row.pop(name, None)
@@ -227,11 +227,11 @@ def _reply(given: Row) -> Row:
 
 def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"effect {facts['key']}", {})
-    row |= {"state": what, **_known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
+    row |= {"state": what, **known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
     if what in _SETTLED and not (event["actor"] or _is_by_word(rows, facts["key"])):
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # a row of the desk's under its key, if any
-        row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}
+        row |= {"intended_at": event["at"], **known_facts(facts, "escalation")}
         row["report_due_at"] = facts.get("report_due_at")
         row["paid_minor"] = facts["amount_minor"]
 
@@ -245,14 +245,14 @@ def _is_by_word(rows: Rows, key: str) -> bool:
 
 def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
-        rows[f"policy {facts['number']}"] = _known_facts(facts, "sha256")
+        rows[f"policy {facts['number']}"] = known_facts(facts, "sha256")
     elif what == "published":
         rows.setdefault("workspace", {})["policy"] = facts["number"]
 
 
 def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
-        rows["workspace"] = {**_known_facts(facts, "slug"), "second_factor_roles": []}
+        rows["workspace"] = {**known_facts(facts, "slug"), "second_factor_roles": []}
     elif what == "second_factor":
         rows.setdefault("workspace", {})["second_factor_roles"] = facts["roles"]
 
@@ -271,29 +271,19 @@ def _factor(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"team {facts['team']}"] = _known_facts(facts, "name", "members", "lead")
+    rows[f"team {facts['team']}"] = known_facts(facts, "name", "members", "lead")
 
 
 def _notifications(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "set":  # an address belongs to the person and is recorded in one of their workspaces
         columns = ("modes", "hears_all", "quiet_from", "quiet_until", "digest_at", "zone")
-        rows[f"notifications {facts['of']}".rstrip()] = _known_facts(facts, *columns)
-
-
-def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    name = f"webhook {facts['name']}"
-    if what == "added":
-        columns = _known_facts(facts, "host", "shape", "kinds", "url_sha256")
-        rows[name] = {**columns, "team": facts.get("team", ""), "salted_at": event["at"]}
-    elif what == "rotated":
-        rows[name]["salted_at"] = event["at"]
-    elif what == "removed":
-        del rows[name]
+        row = known_facts(facts, *columns, "channel")
+        rows[f"notifications {facts['of']}".rstrip()] = row
 
 
 def _invitation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"invitation {facts['invitation']}", {})
-    row |= {**_known_facts(facts, "role", "team"), "state": "open" if what == "sent" else what}
+    row |= {**known_facts(facts, "role", "team"), "state": "open" if what == "sent" else what}
 
 
 def _switch(rows: Rows, what: str, facts: Row, event: Row) -> None:
@@ -306,26 +296,28 @@ def _person(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _agent(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"agent {facts['agent']}"] = _known_facts(facts, "desk", "owner", "is_paused")
+    rows[f"agent {facts['agent']}"] = known_facts(facts, "desk", "owner", "is_paused")
 
 
 def _agent_key(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"agent key {facts['key']}", {})
-    row |= _known_facts(facts, "agent", "token_sha256", "expires_at")
+    row |= known_facts(facts, "agent", "token_sha256", "expires_at")
     row["is_revoked"] = what == "revoked"
 
 
 def _archive(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "written":
-        told = _known_facts(facts, "before", "runs", "sha256", "tombstones")
+        told = known_facts(facts, "before", "runs", "sha256", "tombstones")
         rows[f"archive {facts['archive']}"] = {**told, "seq": event["seq"]}
 
 
-def _known_facts(facts: Row, *names: str) -> Row:
+def known_facts(facts: Row, *names: str) -> Row:
+    """Return those of these facts that an event has: older events lack some."""
     return {name: facts[name] for name in names if name in facts}
 
 
-_TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
+# By the first word of an event's kind. Channels add their own.
+TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "run": _run,
     "escalation": _escalation,
     "approval": _approval,
@@ -338,7 +330,6 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "invitation": _invitation,
     "kill_switch": _switch,
     "notifications": _notifications,
-    "webhook": _webhook,
     "person": _person,
     "archive": _archive,
     "agent": _agent,

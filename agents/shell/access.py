@@ -42,7 +42,6 @@ from agents.models import (
     SavedView,
     Snooze,
     Team,
-    Webhook,
     Workspace,
 )
 from agents.models.belonging import belongs
@@ -277,10 +276,10 @@ def workspaces_to_audit(user: User, what: str = "the audit log") -> list[Workspa
 
 
 def workspaces_to_notify(user: User) -> list[Workspace]:
-    """Return the workspaces whose webhooks a person may change. Raises PermissionDenied."""
+    """Return the workspaces for which a person sets up notifications. Raises PermissionDenied."""
     found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
     if not found:
-        raise PermissionDenied("Only admins can open webhooks and the delivery log.")
+        raise PermissionDenied("Only admins can set up notifications and open the delivery log.")
     return found
 
 
@@ -318,12 +317,6 @@ def agent_to_change(user: User, pk: int) -> ExternalAgent:
     mine = [agents_in(user, workspace) for workspace in workspaces_with_agents(user)]
     known = reduce(or_, mine).select_related("workspace", "owner")
     return get_object_or_404(known, pk=pk)
-
-
-def webhook_to_change(user: User, pk: int) -> Webhook:
-    """Return a webhook that a person may change. Raises Http404, PermissionDenied."""
-    mine = workspaces_to_notify(user)
-    return get_object_or_404(Webhook.objects.select_related("workspace"), pk=pk, workspace__in=mine)
 
 
 def member_for(user: User, pk: int) -> Membership:

@@ -729,11 +729,6 @@ def _notifications_set(told: EventSentence) -> str:
     return f"Chose what {whom} told of."
 
 
-def _address_set(told: EventSentence) -> str:
-    done = "Set" if told.facts["email"] else "Removed"
-    return f"{done} the mail address of {told.facts['user']}."
-
-
 def _agent_set(told: EventSentence) -> str:
     facts, desk = told.facts, desk_title(told.facts["desk"])
     paused = ", paused" if facts["is_paused"] else ""
@@ -792,8 +787,8 @@ def sentence_of(told: EventSentence) -> str:
     return form.format(**{**told.facts, **words})
 
 
-# The label in the audit log's filter, in its order, and the sentence.
-EVENTS: Mapping[str, tuple[str, Sentence]] = {
+# The label in the audit log's filter, in its order, and the sentence. Channels add their own.
+EVENTS: dict[str, tuple[str, Sentence]] = {
     "escalation.opened": ("Approval requested", _escalation_opened),
     "approval.given": ("Approved by the first of two", _approval_given),
     "approval.lapsed": (
@@ -887,15 +882,10 @@ EVENTS: Mapping[str, tuple[str, Sentence]] = {
     "factor.reset": ("Second factor reset", "Reset the second factor of {user}."),
     "sessions.ended": ("Sessions ended", "Ended the sessions of {user}: {count}."),
     "notifications.set": ("Notifications chosen", _notifications_set),
-    "notifications.address": ("Mail address changed", _address_set),
     "agent.set": ("Agent changed", _agent_set),
     "agent_key.made": ("Key of an agent or workspace made", "Made the key {key} of {home}."),
     "agent_key.revoked": (
         "Key of an agent or workspace revoked",
         "Revoked the key {key} of {home}.",
     ),
-    "webhook.added": ("Webhook added", "Added the webhook {name} to {host}."),
-    "webhook.rotated": ("Webhook secret renewed", "Made a new secret for the webhook {name}."),
-    "webhook.removed": ("Webhook removed", "Removed the webhook {name}."),
-    "webhook.tried": ("Webhook tested", "Sent a test to the webhook {name}."),
 }

@@ -303,6 +303,7 @@ def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None
         (Webhook.objects.filter(name="old"), {"removed_at": None}, "old: no event records it"),
         (_OF_ALL, {"modes": {}}, "notifications: modes is {}; the record says {'expiring': 'off'}"),
         (_OF_RITA, {"hears_all": True}, "notifications rita: hears_all is True; the record says"),
+        (_OF_RITA, {"channel": "mail"}, "notifications rita: channel is 'mail'; the record says"),
         (_OF_RITA, {"quiet_until": 0}, "notifications rita: quiet_until is 0; the record says 420"),
         (_OF_RITA, {"user": scene.eve}, "notifications eve: no event records it"),
     ]

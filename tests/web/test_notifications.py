@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,9 +11,21 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from agents.core.notifications import Kind, Mode
-from agents.models import Event, Membership, NotificationPreference, Role, Webhook, Workspace
-from tests.notifications.telling import tell, waiting, with_mailboxes
+from agents.core.notifications import Kind, Mode, half_time
+from agents.models import (
+    Delivery,
+    DeliveryState,
+    Event,
+    Membership,
+    NotificationPreference,
+    Role,
+    Webhook,
+    Workspace,
+)
+from agents.notifications.fan_out import share_out
+from tests.notifications import pager
+from tests.notifications.sinks import mail_server
+from tests.notifications.telling import by_mail, tell, waiting, with_mailboxes
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -84,3 +97,35 @@ def test_a_person_chooses_for_themselves_and_an_admin_for_who_has_not_chosen() -
     assert said.count("Expired: never") == 2  # what a screen reader says of a button
     assert said.count("Messages about kill switches go to admins.") == 1
     assert "You in" in words(eve.get(reverse("notifications")).text)
+
+
+@pytest.mark.both
+def test_a_channel_of_ones_own_is_chosen_by_its_label(settings: Any) -> None:
+    shipped = settings.OPSCONSOLE_CHANNELS
+    scene, ada = with_mailboxes()
+    client, at = client_of(ada), reverse("notifications-prefer")
+    assert 'name="channel"' not in client.get(reverse("notifications")).text
+    settings.OPSCONSOLE_CHANNELS = [*shipped, pager.PATH]
+    shown = client.get(reverse("notifications")).text
+    [pagers] = set(re.findall(r'<option value="(\w+)">\s*Pager\s*</option>', shown))
+    chosen = {**CHOICES, **{kind.value: "now" for kind in Kind}, "workspace": scene.workspace.slug}
+
+    refused = client.post(at, {**chosen, "channel": "pigeon"})
+    client.post(at, {**chosen, "channel": pagers})
+    request = waiting(scene)
+    middle = half_time(request.created_at, request.expires_at) + timedelta(seconds=1)
+    with mail_server() as mail:
+        by_mail(settings, mail)
+        tell()
+        tell(middle)
+        share_out(at=request.expires_at)
+        settings.OPSCONSOLE_CHANNELS = shipped
+        tell(request.expires_at)
+
+        assert mail.got == []
+    assert (refused.status_code, "Choose how messages are sent." in refused.text) == (422, True)
+    about = "Refund USD 1,200.00 to Anna #42"
+    told = ("Approval needed", "Still unclaimed after half its time")
+    assert pager.sent == [("ada", f"{words}: {about}") for words in told]
+    late = Delivery.objects.get(state=DeliveryState.DROPPED)
+    assert (late.channel, late.fault) == (pagers, "its channel is not set up any more")

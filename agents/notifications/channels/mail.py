@@ -1,4 +1,4 @@
-"""Word a mail and send it within a total time limit, which also stops a server that drips."""
+"""Mail: each within a total time limit, which also stops a server that drips."""
 
 from __future__ import annotations
 
@@ -19,14 +19,51 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.core.validators import validate_email
 from django.db import transaction
+from django.utils.html import format_html
 
-from agents.models import Role, Workspace
+from agents.models import Delivery, InvitationState, Role, Workspace
 from agents.models.record import Entry, append_events
-from agents.notifications.channels import NotDelivered, in_daemon
+from agents.notifications.channels import Channel, Message, NotDelivered, in_daemon
 from agents.notifications.messages import INVITATION, LONGEST, Note, moment, url_of
 from agents.shell.refusal import Refused, require_member
 
 TOTAL = 20.0  # seconds
+
+
+class Mail(Channel):
+    """Mail to members, each about all that is due, and to people who are invited."""
+
+    name, label = "mail", "Email"
+    recipients = ("user", "invitation")
+    most = 20
+    events = {
+        "notifications.address": (
+            "Mail address changed",
+            lambda told: (
+                f"{'Set' if told.facts['email'] else 'Removed'} "
+                f"the mail address of {told.facts['user']}."
+            ),
+        )
+    }
+
+    async def send(self, message: Message, *, at: datetime) -> None:
+        to = message.first.user or message.first.invitation
+        subject, text = mail_of(message.notes, at=at)
+        await send(to.email if to else "", subject, text, message=str(message.id))
+
+    def why_not(self, to: Delivery) -> str:
+        if to.invitation is None:
+            return super().why_not(to)
+        return "" if to.invitation.state == InvitationState.OPEN else "the invitation is over"
+
+    def recipient(self, to: Delivery) -> str:
+        return (to.invitation.email or "an invited person") if to.invitation else str(to.user)
+
+    def where(self, user: User) -> str:
+        there = "You have no email address yet, so nothing is sent to you."
+        if user.email:
+            there = format_html("Messages go to <b>{}</b>.", user.email)
+        return format_html("{} Whoever operates this server sets the address.", there)
 
 
 async def send(address: str, subject: str, text: str, *, message: str) -> None:

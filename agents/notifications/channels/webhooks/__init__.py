@@ -1,1 +1,82 @@
-"""Webhooks: addresses that a workspace calls."""
+"""Webhooks: addresses that a workspace calls about its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from django.urls import path
+
+from agents.core.json_forms import sha256
+from agents.models import Delivery, Webhook, Workspace
+from agents.notifications.channels import Channel, Destination, Message
+from agents.notifications.channels.webhooks import admin, calls
+from agents.record.rows_from_events import Derived, Row, Rows, known_facts
+
+
+class Webhooks(Channel):
+    """Signed calls of addresses that admins add; each answers for itself."""
+
+    name = "webhook"
+    recipients = ("webhook",)
+    page = ("webhooks", "Webhooks")
+    urls = (
+        path("webhooks/", admin.webhooks, name="webhooks"),
+        path("webhooks/add/", admin.webhook_add, name="webhook-add"),
+        path("webhooks/<int:pk>/change/", admin.webhook_change, name="webhook-change"),
+    )
+    events = {
+        "webhook.added": ("Webhook added", "Added the webhook {name} to {host}."),
+        "webhook.rotated": ("Webhook secret renewed", "Made a new secret for the webhook {name}."),
+        "webhook.removed": ("Webhook removed", "Removed the webhook {name}."),
+        "webhook.tried": ("Webhook tested", "Sent a test to the webhook {name}."),
+    }
+    subject = "webhook"
+
+    async def send(self, message: Message, *, at: datetime) -> None:
+        webhook, key = cast("Webhook", message.first.webhook), str(message.id)
+        body = calls.body_of(message.notes[0], webhook.shape, message=key, at=at)
+        await calls.call(webhook, body, message=key, at=at)
+
+    def destinations(self, workspace: int) -> list[Destination]:
+        found = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
+        columns = {"channel": self.name}
+        return [Destination({**columns, "webhook": one}, one.kinds, one.team_id) for one in found]
+
+    def why_not(self, to: Delivery) -> str:
+        return "the webhook was removed" if to.webhook and to.webhook.removed_at else ""
+
+    def same_server(self, to: Delivery) -> Mapping[str, Any]:
+        return {"webhook": to.webhook_id}
+
+    def recipient(self, to: Delivery) -> str:
+        return f"webhook {to.webhook}"
+
+    def rows(self, workspace: Workspace) -> Rows:
+        found = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
+        return {f"webhook {one.name}": _row(one) for one in found.select_related("team")}
+
+    def tell(self, rows: Rows, what: str, facts: Row, event: Row) -> None:
+        name = f"webhook {facts['name']}"
+        if what == "added":
+            columns = known_facts(facts, "host", "shape", "kinds", "url_sha256")
+            rows[name] = {**columns, "team": facts.get("team", ""), "salted_at": event["at"]}
+        elif what == "rotated":
+            rows[name]["salted_at"] = event["at"]
+        elif what == "removed":
+            del rows[name]
+
+
+def _row(webhook: Webhook) -> Row:
+    team = webhook.team
+    return {
+        "host": urlsplit(webhook.url).hostname,
+        "shape": webhook.shape,
+        "kinds": webhook.kinds,
+        "url_sha256": sha256(webhook.url),
+        "team": team.slug if team else "",
+        "workspace of its team": Derived(team and team.workspace_id, team and webhook.workspace_id),
+        "salted_at": webhook.salted_at,
+    }

@@ -12,7 +12,7 @@ from uuid import uuid4
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
@@ -20,10 +20,10 @@ from agents.core.actions import has_hidden
 from agents.core.json_forms import sha256
 from agents.core.notifications import TITLES, Kind
 from agents.core.requests import Json
-from agents.models import Delivery, Notification, Role, Shape, Team, Webhook, Workspace
+from agents.models import Role, Shape, Team, Webhook, Workspace
 from agents.models.notifications import check_of, secret_of
 from agents.models.record import Entry, append_events
-from agents.notifications.channels import chosen_workspace, page_frame
+from agents.notifications.channels import chosen_workspace, notify_one, page_frame
 from agents.notifications.channels.webhooks.calls import BadAddress, read_url
 from agents.notifications.messages import TEST
 from agents.shell import access
@@ -62,7 +62,8 @@ def webhook_add(request: HttpRequest) -> HttpResponse:
 def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Replace a webhook's secret, test it, or remove it."""
     user = access.person(request)
-    webhook = access.webhook_to_change(user, pk)
+    mine = Webhook.objects.filter(workspace__in=access.workspaces_to_notify(user))
+    webhook = get_object_or_404(mine.select_related("workspace"), pk=pk)
     try:
         only(request.POST, {"csrfmiddlewaretoken", "change"})
         change = _CHANGES.get(request.POST.get("change", ""))
@@ -219,18 +220,8 @@ def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Send a test to a webhook. Raises Refused."""
     with transaction.atomic():
         found, workspace = _lock_webhook(webhook, by)
-        about = uuid4().hex
-        notification = Notification.objects.create(
-            workspace=workspace, kind=TEST, about=about, due_at=at, addressed_at=at
-        )
-        Delivery.objects.create(
-            workspace=workspace,
-            notification=notification,
-            webhook=found,
-            key=f"{TEST}:{about}",
-            due_at=at,
-            next_at=at,
-        )
+        test: Json = {"kind": TEST, "what": uuid4().hex, "webhook": found}
+        notify_one(channel="webhook", workspace=workspace, at=at, **test)
         _say(workspace, "webhook.tried", {"name": found.name}, by, at)
     return found
 
