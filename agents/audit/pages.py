@@ -39,7 +39,8 @@ from agents.sdk.adjustments import label_of
 from agents.shell import access
 from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
 from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_amount, read_currency, read_time
-from agents.shell.pages import action, occurring, page, whole_number
+from agents.shell.listing import occurring
+from agents.shell.pages import action, page, whole_number
 
 NAMED = 100  # faults on the page
 PAGE = 50

@@ -72,7 +72,8 @@ from agents.requests.queue import InboxRow, WaitingCount, expired_since, first_r
 from agents.runs.outage import Outage, outage_for, try_models
 from agents.shell import access
 from agents.shell.formats import EMAIL_FAILED, day_begun, desk_title, why_untold
-from agents.shell.pages import action, newest, page
+from agents.shell.listing import newest
+from agents.shell.pages import action, page
 from agents.shell.refusal import Refused
 
 MOST = 10  # shown, newest first

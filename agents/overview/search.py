@@ -19,7 +19,8 @@ from agents.requests.words import act
 from agents.runs.listing import chip_of, closings, runs_with_words
 from agents.shell import access
 from agents.shell.formats import spell_out, standing_of
-from agents.shell.pages import HtmxRequest, newest, page, whole_number
+from agents.shell.listing import newest
+from agents.shell.pages import HtmxRequest, page, whole_number
 
 
 @page

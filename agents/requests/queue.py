@@ -62,7 +62,8 @@ from agents.shell.formats import (
     spell_out,
     standing_of,
 )
-from agents.shell.pages import newest, older, whole_number
+from agents.shell.listing import newest, older
+from agents.shell.pages import whole_number
 from agents.tools import argument_in_words
 
 _ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"

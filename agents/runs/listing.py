@@ -27,7 +27,8 @@ from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.event_words import with_name
 from agents.shell.formats import RUN_ROLES, as_line, read_time
-from agents.shell.pages import newest, occurring, older, whole_number
+from agents.shell.listing import newest, occurring, older
+from agents.shell.pages import whole_number
 from agents.tools import letter_tools
 
 PAGE = 50
