@@ -39,8 +39,8 @@ from agents.sdk.adjustments import label_of
 from agents.shell import access
 from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
 from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_amount, read_currency, read_time
-from agents.shell.listing import occurring
-from agents.shell.pages import action, page, whole_number
+from agents.shell.listing import Keyset, Page, occurring
+from agents.shell.pages import action, page
 
 NAMED = 100  # faults on the page
 PAGE = 50
@@ -479,21 +479,10 @@ def _with(
     return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 
 
-@dataclass(frozen=True)
-class _Page:
-    """A page of the log, and where the next one begins."""
-
-    lines: Sequence[EventLine]
-    older: int | None  # the next page is older than this id; None: there is none
-
-
-def page_of(found: QuerySet[Event], before: str) -> _Page:
-    """Return one page by keyset, whose cost does not depend on the log's length."""
-    if whole_number(before) is not None:
-        found = found.filter(pk__lt=int(before))
-    rows = read_events(found, PAGE + 1)
-    lines = tell_events(rows[:PAGE])
-    return _Page(lines, lines[-1].pk if len(rows) > PAGE else None)
+def page_of(found: QuerySet[Event], before: str) -> Page[EventLine]:
+    """Return one page, whose cost does not depend on the log's length."""
+    order = Keyset()
+    return order.cut(tell_events(read_events(order.after(found, before), PAGE + 1)), PAGE)
 
 
 def _storable(text: str) -> str | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from django.core.exceptions import ValidationError
-from django.db.models import Model, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Header, Query, Router, Status
@@ -45,6 +43,7 @@ from agents.models import Escalation, Event, ExternalAgent, Run, Workspace
 from agents.models.record import facts_of
 from agents.policies.words import end_sentence
 from agents.sdk.desk_tools import AGENT, CONSOLE
+from agents.shell.listing import Keyset
 from agents.tools import TOOLS, descriptions_of
 
 WAIT = "wait"  # seconds; heeded by agents.external.waiting, before a request gets here
@@ -332,20 +331,19 @@ def read_rows(
 ) -> dict[str, Any]:
     """Read a workspace's rows, as they are kept: masked as the policy says."""
     asked = _TABLES[table]
-    found = asked.rows(request.auth).order_by(*dict.fromkeys((asked.column, "pk")))  # type: ignore[attr-defined]
-    rows = list((_behind(found, asked.column, after) if after else found)[: limit + 1])
-    shown = rows[:limit]
-    return {
-        "rows": [{"id": row.pk, **asked.show(row)} for row in shown],
-        "next": _place(shown[-1], asked.column) if len(rows) > limit else None,
-    }
+    found = asked.rows(request.auth)  # type: ignore[attr-defined]
+    if after and asked.order.place(found.model, after) is None:
+        raise HttpError(422, "after: this is not the `next` of an answer.")
+    listed = asked.order.page(found, after, limit)
+    rows = [{"id": row.pk, **asked.show(row)} for row in listed.rows]
+    return {"rows": rows, "next": listed.older or None}
 
 
 class _PagedRows(NamedTuple):
-    """Rows that are read in the order of a column, then of their keys."""
+    """Rows that a key of a workspace reads, oldest first."""
 
     rows: Callable[[Workspace], QuerySet[Any]]
-    column: str
+    order: Keyset
     show: Callable[[Any], dict[str, Any]]
 
 
@@ -385,42 +383,25 @@ def _requests(workspace: Workspace) -> QuerySet[Escalation]:
     return found.select_related("run__agent", "decided_by")
 
 
+_BY_KEY = Keyset(is_oldest_first=True)
 _TABLES: Mapping[str, _PagedRows] = {
     "runs": _PagedRows(
         lambda home: Run.objects.filter(workspace=home).select_related(
             "policy", "launched_by", "agent"
         ),
-        "created_at",
+        Keyset("created_at", is_oldest_first=True),
         _run,
     ),
-    "requests": _PagedRows(_requests, "pk", _request),
+    "requests": _PagedRows(_requests, _BY_KEY, _request),
     "decisions": _PagedRows(
-        lambda home: _requests(home).filter(decided_at__isnull=False), "decided_at", _decision
+        lambda home: _requests(home).filter(decided_at__isnull=False),
+        Keyset("decided_at", is_oldest_first=True),
+        _decision,
     ),
     "events": _PagedRows(
-        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), "pk", _event
+        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), _BY_KEY, _event
     ),
 }
-
-
-def _place(row: Model, column: str) -> str:
-    at = getattr(row, column)
-    # In UTC with a Z: the + of an offset would be a blank in an address.
-    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}" if isinstance(at, datetime) else str(at)
-
-
-def _behind(found: QuerySet[Any], column: str, after: str) -> QuerySet[Any]:
-    """Return the rows after a place. Raises HttpError for a place that is none."""
-    at, _, pk = after.rpartition("_")
-    try:
-        key = found.model._meta.pk.to_python(pk)
-        if not at:
-            return found.filter(pk__gt=key)
-        when = datetime.fromisoformat(at).astimezone(UTC)
-        later = Q(**{f"{column}__gt": when}) | Q(**{column: when}, pk__gt=key)
-        return found.filter(later, **{f"{column}__gte": when})
-    except (OverflowError, ValueError, ValidationError):
-        raise HttpError(422, "after: this is not the `next` of an answer.") from None
 
 
 api.add_router("/workspace", _router)

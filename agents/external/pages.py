@@ -25,6 +25,7 @@ from agents.publishing.pages import readable_limits
 from agents.sdk.desk import DESKS
 from agents.shell import access, refusal
 from agents.shell.formats import desk_title
+from agents.shell.listing import Keyset
 from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.tools import TOOLS
 
@@ -63,19 +64,17 @@ def agent_add(request: HttpRequest) -> HttpResponse:
 def agent(request: HttpRequest, pk: int) -> HttpResponse:
     """List what an agent was told of its calls, newest first."""
     shown = access.agent_to_change(access.person(request), pk)
-    before = whole_number(request.GET.get("before", ""))
-    found = AgentCall.objects.filter(agent=shown, is_end=False).order_by("-pk")
-    found = found if before is None else found.filter(pk__lt=before)
-    rows = list(found[: _CALLS + 1])
-    calls = with_runs(rows[:_CALLS])
+    found = AgentCall.objects.filter(agent=shown, is_end=False)
+    listed = Keyset().page(found, request.GET.get("before", ""), _CALLS)
+    calls = with_runs(listed.rows)
     told = outcomes_of(calls)
     context = {
         "nav": "agents",
         "agent": shown,
         "desk": desk_title(shown.desk),
         "calls": [(call.row, call.run, one) for call, one in zip(calls, told, strict=True)],
-        "called": rows[0] if rows else None,
-        "older": rows[_CALLS - 1].pk if len(rows) > _CALLS else None,
+        "called": listed.rows[0] if listed.rows else None,
+        "older": listed.older,
     }
     return render(request, "agents/detail.html", context)
 

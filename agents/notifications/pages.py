@@ -23,7 +23,6 @@ from agents.models import (
     Membership,
     NotificationPreference,
     Role,
-    Workspace,
 )
 from agents.models.notifications import RECIPIENTS
 from agents.notifications.channels import (
@@ -37,7 +36,8 @@ from agents.notifications.channels import (
 from agents.notifications.fan_out import KEPT, set_preference
 from agents.notifications.messages import INVITATION, TEST
 from agents.shell import access, refusal
-from agents.shell.pages import BadForm, action, only, page, whole_number
+from agents.shell.listing import Keyset
+from agents.shell.pages import BadForm, action, only, page
 
 _LOG_PAGE = 100
 _STATES = {
@@ -158,8 +158,15 @@ def _clock(minute: int | None) -> str:
 def deliveries(request: HttpRequest) -> HttpResponse:
     """List deliveries with their results, newest first."""
     workspace = chosen_workspace(request)
-    lines, older = _log_page(workspace, request.GET.get("before", ""))
-    shown = {**page_frame(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}
+    found = Delivery.objects.filter(workspace=workspace)
+    found = found.select_related(*RECIPIENTS, "notification")
+    listed = Keyset().page(found, request.GET.get("before", ""), _LOG_PAGE)
+    shown = {
+        **page_frame(request, workspace),
+        "lines": [log_line(row) for row in listed.rows],
+        "older": listed.older,
+        "kept": KEPT.days,
+    }
     return render(request, "notifications/log.html", shown)
 
 
@@ -172,17 +179,6 @@ class LogLine:
     to: str
     role: str
     state: str
-
-
-def _log_page(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
-    """Return a page of the delivery log, newest first, and the beginning of the next."""
-    found = Delivery.objects.filter(workspace=workspace)
-    if (start := whole_number(before)) is not None:
-        found = found.filter(pk__lt=start)
-    rows = found.select_related(*RECIPIENTS, "notification").order_by("-pk")
-    page = list(rows[: _LOG_PAGE + 1])
-    lines = [log_line(row) for row in page[:_LOG_PAGE]]
-    return lines, str(page[_LOG_PAGE - 1].pk) if len(page) > _LOG_PAGE else ""
 
 
 def log_line(row: Delivery) -> LogLine:

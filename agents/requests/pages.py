@@ -103,11 +103,11 @@ def decided(request: HttpRequest) -> HttpResponse:
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
     by_me = request.GET.get("by", "") == "me"
     user = access.person(request)
-    found, older = decided_page(user, before, outcome, by_me=by_me)
+    found = decided_page(user, before, outcome, by_me=by_me)
     shown = {
         **_views(line_of(WHOLE, reviewer(user, at=timezone.now()), views=VIEWS)),
-        "decided": found,
-        "older": older,
+        "decided": found.rows,
+        "older": found.older,
         "outcome": outcome if outcome in OUTCOMES else "",
         "outcomes": OUTCOMES,
         "by": "me" if by_me else "",

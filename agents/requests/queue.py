@@ -57,12 +57,11 @@ from agents.shell.formats import (
     of_amount,
     read_amount,
     read_currency,
-    read_time,
     rule_in_full,
     spell_out,
     standing_of,
 )
-from agents.shell.listing import newest, older
+from agents.shell.listing import Keyset, Page, newest
 from agents.shell.pages import whole_number
 from agents.tools import argument_in_words
 
@@ -174,6 +173,7 @@ INBOX = 50  # requests on one page
 _BESIDE = 40  # beside an open card; at most so many of them before it:
 _BEFORE = 8
 DECIDED_PAGE = 50
+_DECIDED = Keyset("decided_at")
 _HOLDERS = ("claimed_by", "assigned_to", "assigned_team")
 OUTCOMES = (
     EscalationState.APPROVED,
@@ -284,8 +284,8 @@ def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
 
 def decided_page(
     user: User, before: str, outcome: str = "", *, by_me: bool = False
-) -> tuple[list[InboxRow], str]:
-    """Return a page of decided requests, newest first, and where the next one begins.
+) -> Page[InboxRow]:
+    """Return a page of decided requests, newest first.
 
     `outcome` is one of OUTCOMES; anything else shows all.
     """
@@ -294,17 +294,11 @@ def decided_page(
         found = found.filter(state=outcome)
     if by_me:
         found = found.filter(decided_by=user)
-    at, _, mark = before.partition("_")
-    when, pk = read_time(at), whole_number(mark)
-    if when and pk is not None:
-        found = older(found, "decided_at", when, pk)
+    found = _DECIDED.after(found, before)
     found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
-    rows = _rows(found.select_related("run", "decided_by", *_HOLDERS), at=timezone.now())
-    if len(rows) <= DECIDED_PAGE:
-        return rows, ""
-    last = rows[DECIDED_PAGE - 1].escalation
-    mark = f"{last.decided_at.isoformat()}_{last.pk}" if last.decided_at else ""
-    return rows[:DECIDED_PAGE], mark
+    listed = list(found.select_related("run", "decided_by", *_HOLDERS))
+    shown = _DECIDED.cut(listed, DECIDED_PAGE)
+    return Page(_rows(shown.rows, at=timezone.now()), shown.older)
 
 
 def expired_since(

@@ -27,7 +27,7 @@ from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.event_words import with_name
 from agents.shell.formats import RUN_ROLES, as_line, read_time
-from agents.shell.listing import newest, occurring, older
+from agents.shell.listing import Keyset, newest, occurring
 from agents.shell.pages import whole_number
 from agents.tools import letter_tools
 
@@ -51,6 +51,7 @@ _FILTERS = (
     "since",
     "until",
 )
+_ORDER = Keyset("created_at")
 STATES = tuple(RunState)
 CAME_OF = tuple(WORDS.items())
 _CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}
@@ -97,12 +98,13 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     said = {name: asked.get(name, "").strip() for name in _FILTERS}
     given = {name: text for name, text in said.items() if text}
     workspaces = access.workspaces_of(user)
-    place = _place(asked.get("before", ""))
-    found = _after(_filter_runs(Run.objects.all(), given), place)
-    found = _search_runs(found, given, workspaces, after=place and place[1])
+    before = asked.get("before", "")
+    place = _ORDER.place(Run, before)
+    found = _ORDER.after(_filter_runs(Run.objects.all(), given), before)
+    found = _search_runs(found, given, workspaces, after=place[1] if place else None)
     runs = list(found.select_related("launched_by", "agent").defer(*_UNSEEN))
-    older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
-    return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
+    shown = _ORDER.cut(runs, PAGE)
+    return Runs(_rows(shown.rows, timezone.now()), given, shown.older)
 
 
 def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
@@ -275,24 +277,3 @@ def _search_runs(
 def _is_rare(state: str | None) -> bool:
     """Tell whether at most FEW runs of all workspaces are in a state; None is every state."""
     return state is not None and Run.objects.filter(state=state)[: FEW + 1].count() <= FEW
-
-
-def _mark(run: Run) -> str:
-    return f"{run.created_at.isoformat()}_{run.pk}"
-
-
-def _after(found: QuerySet[Run], place: tuple[datetime, UUID] | None) -> QuerySet[Run]:
-    """Keep the runs after a place in the list."""
-    if place is None:
-        return found
-    return older(found, "created_at", *place)
-
-
-def _place(mark: str) -> tuple[datetime, UUID] | None:
-    """Read a page's mark; an invalid one means the first page."""
-    at, _, key = mark.partition("_")
-    when = read_time(at)
-    try:
-        return (when, UUID(key)) if when else None
-    except ValueError:
-        return None

@@ -1,21 +1,91 @@
-"""Lists that people page through: the newest rows first, and the values to choose from."""
+"""Lists that people page through: their order, the newest rows, and the values to choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
+from django.core.exceptions import ValidationError
 from django.db import connection, connections
 from django.db.models import Model, Q, QuerySet
+
+from agents.shell.formats import read_time
+from agents.shell.pages import whole_number
+
+M = TypeVar("M", bound=Model)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Page(Generic[R]):
+    """A page of a list, and the mark of the next one; "" if nothing follows."""
+
+    rows: Sequence[R]
+    older: str
+
+
+@dataclass(frozen=True)
+class Keyset:
+    """The order of a list, by a time and then by key, or by key alone; newest first, or oldest.
+
+    A page begins after the last row of the one before, so its cost does not grow with the list.
+    """
+
+    column: str = ""  # of the time
+    is_oldest_first: bool = False
+
+    @property
+    def order(self) -> list[str]:
+        sign = "" if self.is_oldest_first else "-"
+        return [f"{sign}{column}" for column in (self.column, "pk") if column]
+
+    def mark(self, row: Any) -> str:
+        """Return the mark of the page that begins after a row."""
+        # In UTC with a Z: the + of an offset would be a blank in an address.
+        at = f"{getattr(row, self.column):%Y-%m-%dT%H:%M:%S.%fZ}_" if self.column else ""
+        return f"{at}{row.pk}"
+
+    def place(self, model: type[Model], mark: str) -> tuple[datetime | None, Any] | None:
+        """Return the time, if it has one, and the key of a mark; None if it cannot be read."""
+        at, _, text = mark.rpartition("_")
+        when = read_time(at) if at else None
+        try:
+            key = model._meta.pk.to_python(text)
+        except ValidationError:
+            return None
+        if bool(self.column) != bool(when) or (isinstance(key, int) and whole_number(text) is None):
+            return None
+        return when, key
+
+    def after(self, found: QuerySet[M], mark: str) -> QuerySet[M]:
+        """Return the rows after a mark; all rows if it cannot be read."""
+        place, than = self.place(found.model, mark), "gt" if self.is_oldest_first else "lt"
+        if place is None:
+            return found
+        when, key = place
+        if not when:
+            return found.filter(**{f"pk__{than}": key})
+        # A database begins there in its index only if a separate condition says so.
+        behind = Q(**{f"{self.column}__{than}": when}) | Q(
+            **{self.column: when, f"pk__{than}": key}
+        )
+        return found.filter(behind, **{f"{self.column}__{than}e": when})
+
+    def page(self, found: QuerySet[M], mark: str, most: int) -> Page[M]:
+        """Return the page after a mark."""
+        return self.cut(list(self.after(found, mark).order_by(*self.order)[: most + 1]), most)
+
+    def cut(self, rows: Sequence[R], most: int) -> Page[R]:
+        """Return a page of rows, of which one more than a page was read."""
+        return Page(rows[:most], self.mark(rows[most - 1]) if len(rows) > most else "")
+
 
 # The newest rows of several workspaces, in one query that reads at most a page of each.
 #
 # Ordering by time over `workspace IN (...)` can use no index: a database would read and sort all
 # rows. In a union by workspace, each part ends after a page, by its index.
-
-
-M = TypeVar("M", bound=Model)
 
 
 def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int) -> QuerySet[M]:
@@ -37,13 +107,6 @@ def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int
         cursor.execute(sql, given)
         keys = [found.model._meta.pk.to_python(key) for _, key in cursor.fetchall()]
     return found.model._default_manager.filter(pk__in=keys).order_by(f"-{column}", "-pk")
-
-
-def older(found: QuerySet[M], column: str, when: datetime, pk: object) -> QuerySet[M]:
-    """Return the rows after a place in that order."""
-    # A database begins there in its index only if a separate condition says so.
-    behind = Q(**{f"{column}__lt": when}) | Q(**{column: when}, pk__lt=pk)
-    return found.filter(behind, **{f"{column}__lte": when})
 
 
 # The values that occur in a column, for a filter to offer.

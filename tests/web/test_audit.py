@@ -119,10 +119,10 @@ def test_pages_follow_each_other_without_gap_or_repeat(
     before = ""
     while True:
         page = pages.page_of(found, before)
-        seen += [line.pk for line in page.lines]
-        if page.older is None:
+        seen += [line.pk for line in page.rows]
+        if not page.older:
             break
-        before = str(page.older)
+        before = page.older
 
     assert seen == list(Event.objects.order_by("-pk").values_list("pk", flat=True))
 
