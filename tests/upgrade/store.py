@@ -43,6 +43,8 @@ from dataclasses import replace
 from django.contrib.auth.models import User
 from django.utils import timezone
 from agents import llm, operations
+from agents.publishing.versions import policy_version
+from agents.requests.sharing import assign, snooze
 from agents.engine.turns.advance import advance
 from agents.engine.drive import Later
 from agents.engine.turns.executor import RunExecutor
@@ -61,7 +63,7 @@ limits = replace(
     STRICT, desks={**desks, "refunds": {**desks["refunds"], "limits": own}},
     escalation_seconds=CENTURY * 86400,
 )
-policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
+policy = policy_version(workspace, limits, at=at, is_replay=True)
 do, left = RunExecutor.do, [99]
 
 async def some(self, key, effect):
@@ -108,9 +110,9 @@ start(replace(asked, goal=f"{asked.goal} She writes from anna.lind@example.com."
 
 rita, admin = (User.objects.get(username=name) for name in ("rita", "admin"))
 waiting = list(Escalation.objects.filter(workspace=workspace, state="open").order_by("pk")[:2])
-operations.assign(escalation_id=waiting[0].pk, by=admin, to_user=rita, note="Yours.", at=at)
+assign(escalation_id=waiting[0].pk, by=admin, to_user=rita, note="Yours.", at=at)
 until = timezone.now() + timezone.timedelta(days=CENTURY // 2)
-operations.snooze(escalation_id=waiting[1].pk, by=rita, until=until, at=timezone.now())
+snooze(escalation_id=waiting[1].pk, by=rita, until=until, at=timezone.now())
 """
 
 

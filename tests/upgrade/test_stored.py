@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -38,6 +39,15 @@ WHERE pattern = 'orchestrator'
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays unattended, and what a person lowers the others to
 
+ASKED = (  # what cards ask for, and runs are for
+    "Refund USD 1,200.00 to Anna",
+    "Use this result of the step memo",
+    "Enter Atelier Sommer as the payee P-105",
+    "Prepare the morning operations report",
+)
+# Reviews that today's program judges otherwise than 0.2.0 did, and in what: it asks for no reason,
+# and a brief says more.
+OTHERWISE = {(name, "action revisions") for name in ("refunds/supervisor", "refunds/orchestrator")}
 
 THIS = STORED / "this-sqlite.tar.gz"  # of this very program, made for the test
 TOO_OLD = sorted([*STORED.glob(f"0.1.*-{KIND}.tar.gz"), *STORED.glob(f"state-*-{KIND}.tar.gz")])
@@ -100,7 +110,7 @@ def decide_all(own: Installation) -> int:
 
 @pytest.mark.proves("F37")
 def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
-    restored: Installation,
+    restored: Installation, request: pytest.FixtureRequest
 ) -> None:
     migrated = restored.manage("migrate", "--no-input")
     assert (migrated.code, migrated.err) == (0, "")
@@ -110,6 +120,12 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert before.code == 0, before.out
     stored = restored.sql("SELECT pattern, goal FROM agents_run")
     assert restored.sql(FOUND) == [(len(stored),)]
+
+    shown = "\n".join(read(restored, "read_pages"))
+    assert [told for told in ASKED if told not in shown] == []
+    changed = OTHERWISE if request.node.callspec.id.startswith("0.2.0") else set()
+    judged = read(restored, "judge_again")
+    assert (len(judged), {(whose, odd) for whose, odd in judged if odd}) == (34, changed)
 
     decided: list[int] = []
     while not decided or decided[-1]:  # some were on their way to a person
@@ -132,6 +148,15 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert [amount for (amount,) in paid] == [AMOUNTS[0]] * alone + [AMOUNTS[1]] * (3 + more)
     after = restored.manage("verify_audit")
     assert after.code == 0, after.out
+    assert len(read(restored, "read_pages")) > len(stored)  # each answers
+    assert {(whose, odd) for whose, odd in read(restored, "judge_again") if odd} == changed
+
+
+def read(own: Installation, what: str) -> list[Any]:
+    """Return what the program of today reads in an installation's database."""
+    assert own.process
+    found: list[Any] = own.process.meet(f"tests.upgrade.reading:{what}", [()])[0]
+    return found
 
 
 @pytest.mark.proves("F37")

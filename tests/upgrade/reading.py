@@ -1,0 +1,134 @@
+"""What the program of today reads in a stored database: each ruling again, and each page.
+
+Called in a process of the installation, whose settings it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from html import unescape
+from re import DOTALL, findall, sub
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from agents.core.requests import Json
+from agents.core.reviews import DeskFacts, Facts, Ruling, RulingKind, consent_of
+from agents.engine.desk import facts as gathering
+from agents.engine.desk.registry import tools_of
+from agents.engine.redaction import RunBorder
+from agents.models import Escalation, Run, Step
+from agents.policies import NO_CONSENT, review
+from agents.sdk import arguments
+from agents.sdk.desk import DESKS
+from agents.sdk.rules import Case
+
+LISTS = ("/", "/approvals/", "/approvals/decided/", "/runs/", "/policy/", "/audit/", "/team/")
+_OWN = ("desk", "border", "once")  # of the facts of a review: what is never kept
+_AS_THEY_ARE = "django.contrib.staticfiles.storage.StaticFilesStorage"
+_HEADING = "<h2[^>]*>(.*?)</h2>"
+
+
+def judge_again() -> list[list[str]]:
+    """Put every stored review to the policy of its run again, with the facts stored beside it.
+
+    Return of each whose it is, and in what it differs from the stored one.
+    """
+    found = []
+    step: Any  # its reply is read as it is
+    for run in Run.objects.select_related("policy", "agent").order_by("created_at", "pk"):
+        steps = list(Step.objects.filter(run=run).order_by("position"))
+        for step in steps:
+            if step.kind == "review" and step.reply:
+                kept = {key: step.reply[key] for key in step.reply if key not in ("facts", "key")}
+                again = json.loads(json.dumps(_judge_again(step, run, steps), default=str))
+                odd = sorted(key for key in {*kept, *again} if kept.get(key) != again.get(key))
+                found.append([f"{run.desk}/{run.pattern}", " ".join(odd)])
+    return found
+
+
+def _judge_again(step: Any, run: Run, steps: Sequence[Step]) -> Json:
+    before = [one for one in steps if one.ended_at and one.position < step.position]
+    consent, named = NO_CONSENT, None
+    said = [*step.reply["revisions"], *step.reply["rulings"]]
+    if granted := next((one for one in steps if one.key == step.asked.get("granted")), None):
+        consent = consent_of(granted.asked["review"], granted.reply)
+    else:
+        named = next((_ruling(one) for one in said if one["rule"] == "policy.named"), None)
+    facts = _facts(step, run, before)
+    judged = review(step.asked["action"], facts, run.limits, consent=consent, named=named)
+    return judged.as_json()
+
+
+def _ruling(kept: Json) -> Ruling:
+    return Ruling(**{**kept, "verdict": RulingKind[kept["verdict"].upper()]})
+
+
+def _facts(step: Any, run: Run, before: Sequence[Step]) -> Facts:
+    """Return the facts that a review was given: from its own row, and the steps before it."""
+    kept, action = step.reply["facts"], step.asked["action"]
+    desk, border = DESKS[run.desk], RunBorder(run)
+    sent_back = gathering.sent_back_by(before, action)
+    kind: Any = get_type_hints(desk.gather)["return"] if desk.gather else None
+    if "desk" not in kept:  # in the console's own form
+        values = border.resolve({name: kept[name] for name in kept if name not in _OWN})
+        seen: Facts = _built(kind, values)
+        return replace(seen, border=border, sent_back_by=sent_back)
+    written = kept["own"]
+    own = written if written is None else arguments.read_stored(kind, border.resolve(written))
+    case = arguments.read_stored(Case, border.resolve(kept["case"]))
+    letter, is_final = kept.get("letter", ""), action.get("kind") == "final"
+    told = gathering._sentences_on_record(before, tools_of(run), border)
+    record = border.name(told) if told and (is_final or letter) else {}
+    answered = gathering._answered(desk, before, border)
+    refused = gathering._refused(desk, before, case, run) if is_final else ()
+    done = tuple(kept["done"])
+    return Facts(
+        scope=run.scope,
+        called_before=bool(kept.get("called_before")),
+        letter=letter,
+        own_words=tuple(kept.get("own_words", ())),
+        record=record if letter else {},
+        ledger=done if letter else (),
+        sent_back_by=sent_back,
+        border=border,
+        desk=DeskFacts(own, case, done, kept, record, answered, refused),
+    )
+
+
+def _built(kind: Any, kept: Any) -> Any:
+    """Return stored values as the dataclasses that they were: these have no reader of their own."""
+    if get_origin(kind) in (Union, UnionType):
+        return None if kept is None else _built(get_args(kind)[0], kept)
+    if get_origin(kind) is tuple:
+        return tuple(_built(get_args(kind)[0], one) for one in kept)
+    if not isinstance(kept, Mapping) or not is_dataclass(kind):
+        return kept
+    made: Any = kind
+    hints, names = get_type_hints(kind), {one.name for one in fields(kind)} & {*kept}
+    return made(**{name: _built(hints[name], kept[name]) for name in names})
+
+
+def read_pages() -> list[str]:
+    """Open every list, card and run page as an admin. Return what each card and run says first."""
+    client = Client(headers={"host": "localhost"})
+    client.force_login(User.objects.get(username="admin"))
+    cards = Escalation.objects.order_by("pk").values_list("pk", flat=True)
+    runs = Run.objects.order_by("created_at", "pk").values_list("pk", flat=True)
+    own = [*(f"/approvals/{pk}/" for pk in cards), *(f"/runs/{pk}/" for pk in runs)]
+    found = []
+    with override_settings(
+        STORAGES={**settings.STORAGES, "staticfiles": {"BACKEND": _AS_THEY_ARE}}
+    ):
+        for page in (*LISTS, *own):
+            answer = client.get(page)
+            assert answer.status_code == 200, (page, answer.status_code)
+            if page in own:
+                first = findall(_HEADING, answer.content.decode(), DOTALL)[0]
+                found.append(" ".join(unescape(sub("<[^>]+>", " ", first)).split()))
+    return found
