@@ -44,9 +44,9 @@ HANDOVER = (
     ),
     Mutant(
         "who left the workspace is told",
-        OUTBOX,
-        'why = "" if part.exists() else "no longer a member"',
-        'why = ""',
+        "agents/notifications/channels/__init__.py",
+        'return "" if mine.filter(user__is_active=True).exists() else "no longer a member"',
+        'return ""',
         f"{TOLD} -k only_members",
     ),
     Mutant(
