@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -203,11 +203,9 @@ def read_events(
     call.waiting, call.decided, call.answered and session.ended, each with the number of its call;
     session.continued says that the session goes on in another run.
     """
-    # The server answers here only where it does not stream: see agents.external.waiting.
-    told = calls.events_of(
-        calls.run_of(agent_of(request), run_id), after=event_number(last_event_id)
-    )
-    return HttpResponse(as_stream(told), content_type="text/event-stream")
+    # A server that streams sends the same and goes on: see agents.external.waiting.
+    body = news_of(agent_of(request), run_id, after=event_number(last_event_id)).body
+    return HttpResponse(body, content_type="text/event-stream")
 
 
 def event_number(given: str) -> int:
@@ -215,11 +213,24 @@ def event_number(given: str) -> int:
     return int(given) if re.fullmatch(r"[0-9]{1,18}", given) else 0
 
 
-def as_stream(told: Sequence[dict[str, Any]]) -> bytes:
-    """Return events as server-sent ones."""
-    return "".join(
-        f"id: {one['id']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in told
-    ).encode()
+class News(NamedTuple):
+    """What happened in a session since an event, as server-sent events."""
+
+    body: bytes
+    seen: int  # the number of the last event, told or not
+    is_over: bool
+
+
+def news_of(agent: ExternalAgent, run_id: UUID, *, after: int) -> News:
+    """Return what happened since the event with this number. Raises Run.DoesNotExist."""
+    run = calls.run_of(agent, run_id)
+    events = calls.events_of(run, after=after)
+    body = "".join(
+        f"id: {one['id']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in events
+    )
+    is_whole = len(events) < calls.MOST_ROWS
+    seen = max([0, *(one["id"] for one in events), *([run.event_count] if is_whole else [])])
+    return News(body.encode(), seen, is_whole and run.state in ENDED)
 
 
 @api.get("/calls/{int:call_id}", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})

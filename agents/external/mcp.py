@@ -201,7 +201,8 @@ class Mcp:
             row = standing.call.row
             awaited = Awaited("call", row.pk)
             if self._ending is None or not self._ending.is_near:
-                await self.waiting.hold(row.agent_id, awaited, caller.wait, caller.receive)
+                wait = partial(self.waiting.wait, awaited, caller.wait, caller.receive)
+                await self.waiting.hold(row.agent_id, wait)
             standing = await self._tried(partial(_look_again, caller, standing.call))
         if isinstance(standing, _Told):
             text = f"{standing.sentence} ({standing.reason})"

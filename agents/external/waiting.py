@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,11 +26,10 @@ from django.http import HttpResponse
 from django.utils import timezone
 
 from agents.core.requests import TAKE
-from agents.core.states import ENDED, EffectState
+from agents.core.states import EffectState
 from agents.engine.journal import AWAIT
 from agents.engine.runtime.threads import Pool
-from agents.external.calls import MOST_ROWS, events_of, run_of
-from agents.external.endpoints import WAIT, as_stream, event_number
+from agents.external.endpoints import WAIT, News, event_number, news_of
 from agents.external.keys import agent_of
 from agents.external.schemas import problem
 from agents.models import AgentCall, Run, Step
@@ -94,40 +93,36 @@ class Waiting:
         self._ending: Ending | None = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        asked = _asked(scope)
-        if asked is None:
+        request = _wait_request(scope)
+        if request is None:
             return await self.app(scope, receive, send)
-        first = await receive()
+        first, woken = await receive(), _Woken.LATE
         try:
-            agent = await self._pool.run(partial(_waiting_agent, asked))
+            agent = await self._pool.run(partial(_waiting_agent, request))
         except DatabaseError:  # the endpoint says so itself
             agent = None
-        if agent is None or self._of_agent[agent] >= _MOST:
-            return await self.app(scope, _with_first(first, receive), send)
-        self._of_agent[agent] += 1
-        try:
-            if asked.awaited.kind == "events":
-                return await self._stream(asked, receive, send)
-            woken = await self._wait(asked.awaited, asked.seconds, receive)
-        finally:
-            self._of_agent[agent] -= 1
+        if agent is not None:
+            wait = partial(self.wait, request.awaited, request.seconds, receive)
+            is_stream = request.awaited.kind == "events"
+            stream = partial(self._stream, request, receive, send)
+            woken = await self.hold(agent, stream if is_stream else wait)
         if woken is _Woken.ENDING:
             return await send_answer(send, ending_problem())
         if woken is not _Woken.GONE:
             await self.app(scope, _with_first(first, receive), send)
         return None
 
-    async def hold(self, agent: int, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
+    async def hold(self, agent: int, wait: Callable[[], Awaitable[_Woken]]) -> _Woken:
         """Wait for one of an agent's calls; too many of them at a time are late at once."""
         if self._of_agent[agent] >= _MOST:
             return _Woken.LATE
         self._of_agent[agent] += 1
         try:
-            return await self._wait(awaited, seconds, receive)
+            return await wait()
         finally:
             self._of_agent[agent] -= 1
 
-    async def _wait(self, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
+    async def wait(self, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
         """Wait until it is settled, the time is up, the client has gone or the process ends."""
         ending = self._ending = self._ending or Ending(self.release_all)
         if ending.is_near:
@@ -149,23 +144,24 @@ class Waiting:
             if not self._waiters[awaited]:
                 del self._waiters[awaited]
 
-    async def _stream(self, asked: _WaitRequest, receive: Receive, send: Send) -> None:
+    async def _stream(self, request: _WaitRequest, receive: Receive, send: Send) -> _Woken:
         """Send a session's events as they come, until its end or until the key is revoked."""
-        awaited, woken = asked.awaited, _Woken.SETTLED
+        awaited, woken = request.awaited, _Woken.SETTLED
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         while woken in (_Woken.SETTLED, _Woken.LATE):
-            told = await self._pool.run(partial(_news, awaited, asked.token))
-            if told is None:
+            news = await self._pool.run(partial(_news, awaited, request.token))
+            if news is None:
                 break
-            body = told.body or b": here\n\n"
+            body = news.body or b": here\n\n"
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
-            if told.is_over:
+            if news.is_over:
                 break
-            awaited = awaited._replace(seen=told.seen)
-            woken = await self._wait(awaited, PING, receive)
+            awaited = awaited._replace(seen=news.seen)
+            woken = await self.wait(awaited, PING, receive)
         if woken is not _Woken.GONE:
             await send({"type": "http.response.body", "body": b""})
+        return _Woken.GONE  # everything is sent
 
     async def _look(self) -> None:
         """Release those whose call or run is settled, as long as anybody waits."""
@@ -190,7 +186,7 @@ class Waiting:
             self._release(awaited, _Woken.ENDING)
 
 
-def _asked(scope: Message) -> _WaitRequest | None:
+def _wait_request(scope: Message) -> _WaitRequest | None:
     """Return what a request waits for; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
@@ -212,36 +208,21 @@ def _asked(scope: Message) -> _WaitRequest | None:
     return _WaitRequest(awaited, token, min(float(seconds), LONGEST))
 
 
-def _waiting_agent(asked: _WaitRequest) -> int | None:
+def _waiting_agent(request: _WaitRequest) -> int | None:
     """Return the agent whose call or run this is; None where there is nothing to wait for."""
-    agent = agent_of(asked.token, at=timezone.now())
+    agent = agent_of(request.token, at=timezone.now())
     if agent is None:
         return None
-    kind, key, _ = asked.awaited
+    kind, key, _ = request.awaited
     rows: Any = AgentCall.objects if kind == "call" else Run.objects
     is_own = rows.filter(pk=key, agent=agent).exists()
-    return agent.pk if is_own and (kind == "events" or not _settled([asked.awaited])) else None
+    return agent.pk if is_own and (kind == "events" or not _settled([request.awaited])) else None
 
 
-class _News(NamedTuple):
-    """What a stream sends next."""
-
-    body: bytes
-    seen: int
-    is_over: bool
-
-
-def _news(awaited: Awaited, token: str) -> _News | None:
+def _news(awaited: Awaited, token: str) -> News | None:
     """Return the events since those that are known; None for a key that is valid no more."""
     agent = agent_of(token, at=timezone.now())
-    if agent is None:
-        return None
-    run = run_of(agent, awaited.key)
-    told = events_of(run, after=awaited.seen)
-    is_whole = len(told) < MOST_ROWS
-    read = [one["id"] for one in told]
-    seen = max([0, *read, *([run.event_count] if is_whole else [])])
-    return _News(as_stream(told), seen, is_whole and run.state in ENDED)
+    return news_of(agent, awaited.key, after=awaited.seen) if agent else None
 
 
 # Of a call that its agent executes: where it has to take it, or to report what came of it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from agents.external import keys, sessions
@@ -63,6 +65,7 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
             rest = list(stream)
         with opened(site, where, {**key, "Last-Event-ID": "999999"}) as stream:
             anew = list(stream)  # of another run, as a client may send that goes on from one
+        at_once = Client().get(where, headers=key)  # by a server that does not stream
         _, other = make_agent(scene, "another")
         with opened(site, where, {"Authorization": f"Bearer {other}"}) as stream:
             assert stream.status == 404
@@ -71,6 +74,7 @@ def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene
             assert stream.status == 401
 
     assert [one.id for one in anew] == [one.id for one in (*first, decided, *rest)]
+    assert re.findall(r"id: (\d+)\n", at_once.text) == [one.id for one in anew]
     told = [(one.name, json.loads(one.data)["call"]) for one in anew]
     assert told == [
         ("call.answered", look),
