@@ -33,6 +33,7 @@ MASKED = (
     (re.compile(r"(?<![0-9a-f])(?=[a-f]*\d)[0-9a-f]{8,64}(?![0-9a-f])"), "HASH"),
     (re.compile(r"(?:(?<=Tokens )|(?<=Tokens: ))[\d,]+|[\d,]+(?: \+ [\d,]+)?(?= tokens)"), "COUNT"),
     (re.compile(r"\b0\.\d{3}\b"), "COST"),
+    (re.compile(r"(?<=[A-Z]-)[0-9A-Z]{10}\b"), "NAME"),  # of somebody, masked for this reader
 )
 compared: set[str] = set()  # the files that this process has compared
 
@@ -95,7 +96,7 @@ def text_of(page: str) -> str:
         title = frame.partition("<title")[2].partition("</title>")[0]
         reader.feed(f"<p{title}</p><div{rest.partition('</main>')[0]}" if rest else page)
         lines = [" ".join(line.split()).strip(" |") for line in reader.lines]
-    text = "\n".join(line for line in lines if line).replace("[ ", "[")
+    text = "\n".join(line for line in lines if line).replace("[ ", "[").replace("[\n", "[")
     for form, name in NUMBERED:
         text = _number(text, form, name)
     for form, name in MASKED:
@@ -130,7 +131,7 @@ class Golden:
                 changes = [*unified_diff(before, text, n=0, lineterm="")][2:]
                 told = [line for line in changes if line[0] != "@"]
                 said.append([f"=== {who}, unlike {other}", *told])
-            shortest: list[str] = min(said[1:] or said, key=len)
+            shortest: list[str] = min(said, key=len)
             lines += shortest
             texts[who] = text
         file = FILES / f"{name}.txt"

@@ -1,4 +1,4 @@
-"""Runs in the browser: find them, take the result, stop one."""
+"""Runs in the browser: find them, read them, take the result, stop one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
@@ -18,10 +19,12 @@ from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
 from agents.people import workspaces
 from agents.runs import launching, listing
-from agents.runs.trace import _proposed_text as proposed_text
+from agents.runs.pattern_parts import rounds
 from agents.runs.trace import trace
+from agents.runs.turns import axis
 from tests.database import make_once
-from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments
+from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, mails, payments
+from tests.golden import Golden
 from tests.web.serving import open_page, serve, sign_in
 from tests.web.test_journeys import Browser, advance_run, browser, console, open_browser
 from tests.web.test_pages import client_of, stranger, waiting
@@ -29,6 +32,61 @@ from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["browser", "open_browser"]
+
+# With test_states, each kind of thing that a run's page shows.
+SHOWN = (
+    *("within-limit", "another-customer", "broken-json", "rerouted", "reoriented", "capped"),
+    *("partial-report", "rosy-brief", "critical-failure", "twice", "halted", "false-promise"),
+)
+
+
+@pytest.mark.usefixtures("sources_answer_at_once")
+@pytest.mark.parametrize("key", SHOWN)
+def test_run_page_tells_what_a_scenario_did(scene: Scene, golden: Golden, key: str) -> None:
+    run, eve = go(scene.launch_scenario(key)), client_of(scene.eve)
+
+    rows = f"{run.state} {run.stop_reason}, paid {payments(run)}, mailed {mails(run)}"
+    page = eve.get(reverse("run", args=[run.pk])).text
+    golden.check(f"scenario/{key}", {"eve": page}, rows=rows)
+
+
+def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) -> None:
+    run, told = go(scene.launch_scenario("reoriented")), {}
+    for state in (RunState.RUNNING, RunState.STOPPED):
+        run.state = state
+        [begun, *_] = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"]
+        told[f"in a run that is {state}"] = "\n".join(one.told for one in begun.ribbons[0][1])
+
+    golden.check("run/unfinished", told)
+
+
+def test_judge_of_another_model_is_not_the_executor(scene: Scene) -> None:
+    steps = list(go(scene.launch_scenario("judge-asks")).steps.order_by("position"))
+    same = rounds(steps, timezone.now())["one_model"]
+    for step in steps:
+        if step.kind == "ask" and step.asked["role"] == "judge":
+            step.model = "another"
+
+    assert (same, rounds(steps, timezone.now())["one_model"]) == ("demo", "")
+
+
+@pytest.mark.parametrize(
+    ("busy", "at", "expected"),
+    [
+        ([(0, 10)], (0, 10), (0.0, 100.0)),
+        ([(0, 10)], (5, 10), (50.0, 50.0)),
+        ([(0, 5), (9, 10)], (9, 10), (90.0, 10.0)),  # a short gap keeps its width
+        ([(0, 5), (3605, 3610)], (0, 5), (0.0, 44.64)),  # an hour is folded to 12 percent
+        ([(0, 5), (3605, 3610)], (3605, 3610), (55.36, 44.64)),
+        ([(0, 0)], (0, 0), (0.0, 0.8)),
+    ],
+)
+def test_long_silences_are_folded(
+    busy: list[tuple[float, float]], at: tuple[float, float], expected: tuple[float, float]
+) -> None:
+    bar = axis(busy).bar(*at)
+
+    assert (bar.x, bar.width) == expected
 
 
 @pytest.mark.slow
@@ -62,7 +120,7 @@ __all__ = ["browser", "open_browser"]
         ({"before": "nonsense"}, True, True),
     ],
 )
-def test_runs_are_found_by_what_is_known_of_them(
+def test_runs_are_found_by_what_is_known(
     scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
     asked: dict[str, str],
@@ -83,28 +141,25 @@ def test_runs_are_found_by_what_is_known_of_them(
 
 
 @pytest.mark.both
-def test_ends_that_came_are_chosen_in_the_words_of_pages_and_old_links_work(scene: Scene) -> None:
+def test_ends_that_came_can_be_chosen(scene: Scene, golden: Golden) -> None:
     client = client_of(scene.rita)
     go(scene.launch_scenario("another-customer"))
-    cancelled = scene.launch()
-    reason = "Launched twice."
-    launching.cancel(run_id=cancelled.pk, by=scene.omar, reason=reason, at=timezone.now())
+    cancelled, at = scene.launch(), timezone.now()
+    launching.cancel(run_id=cancelled.pk, by=scene.omar, reason="Launched twice.", at=at)
 
-    page = client.get(reverse("runs")).text
-    assert '<option value="cancelled">A person stopped the run.' in page
-    of_cancelled = words(client.get(reverse("run", args=[cancelled.pk])).text)
-    assert "Model cost nothing 0 tokens" in of_cancelled  # not yet: nothing comes any more
-    assert '<option value="supervisor_block:subject_mismatch">Blocked by policy: the action' in page
-    offered = page.count("<option value", page.index('id="stop_reason"'))
-    assert offered == 4  # with "any", and both ways to say that it was blocked
-    kept = client.get(reverse("runs"), {"stop_reason": "llm_error:x"}).text
-    assert '<option value="llm_error:x" selected>' in kept
-    others = client_of(stranger()).get(reverse("runs")).text
-    assert "A person stopped the run." not in others
+    def offered(client: Client, **asked: str) -> list[str]:
+        page = client.get(reverse("runs"), asked).text.partition('id="stop_reason"')[2]
+        return re.findall(r'<option value="([^"]+)"', page.partition("</select>")[0])
+
+    ends = ["cancelled", "supervisor_block", "supervisor_block:subject_mismatch"]
+    assert sorted(offered(client)) == ends
+    assert "llm_error:x" in offered(client, stop_reason="llm_error:x")  # as an old link asks
+    assert offered(client_of(stranger())) == []
+    golden.check("run/never-begun", {"rita": client.get(reverse("run", args=[cancelled.pk])).text})
 
 
 @pytest.mark.both
-def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
+def test_run_is_found_by_its_key_or_how_it_begins(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(12)]  # a key of digits with an e reads as a number
     client = client_of(scene.eve)
 
@@ -142,7 +197,7 @@ def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.Monke
     assert found.older == ""
 
 
-def test_the_result_is_what_the_command_line_prints(scene: Scene) -> None:
+def test_result_is_what_the_command_prints(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
 
     answered = client_of(scene.eve).get(reverse("run-json", args=[run.pk]))
@@ -153,27 +208,23 @@ def test_the_result_is_what_the_command_line_prints(scene: Scene) -> None:
 
 def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     run = go(scene.launch())
-    client = client_of(scene.omar)
-    address = reverse("cancel", args=[run.pk])
-    assert "Stop this run" in client.get(reverse("run", args=[run.pk])).text
+    client, address = client_of(scene.omar), reverse("cancel", args=[run.pk])
+    page = reverse("run", args=[run.pk])
+    assert address in client.get(page).text
 
     without = client.post(address)
     stopped = client.post(address, {"reason": "a mistake"})
     again = client.post(address, {"reason": "a mistake"})
 
     assert [without.status_code, stopped.status_code, again.status_code] == [422, 302, 409]
-    assert "it is stopped" in again.text
     assert fresh(run).state == RunState.STOPPED
     assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
     assert payments(run) == []
     assert run.events.get(kind="run.stopped").actor == "omar"
-    page, of_request = reverse("run", args=[run.pk]), Escalation.objects.get(run=run)
-    assert "Stop this run" not in client.get(page).text
-    for place in (page, reverse("approval", args=[of_request.pk])):
-        assert "omar stopped the run. “a mistake”" in words(client.get(place).text)
+    assert address not in client.get(page).text
 
 
-def test_the_working_time_is_the_same_wherever_a_page_tells_it(scene: Scene) -> None:
+def test_working_time_is_the_same_in_both_places(scene: Scene) -> None:
     run = go(scene.launch())
     first, *_ = run.steps.filter(kind="ask").order_by("position")
     Step.objects.filter(run=run).exclude(pk=first.pk).update(seconds=0)
@@ -181,22 +232,17 @@ def test_the_working_time_is_the_same_wherever_a_page_tells_it(scene: Scene) -> 
 
     page = words(client_of(scene.omar).get(reverse("run", args=[run.pk])).text)
 
-    assert re.findall(r"Working time (.+?) (?:\+|of)", page) == ["3 s", "3 s"]
+    assert len(re.findall(r"\b3 s (?:\+|of)", page)) == 2
 
 
-def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> None:
-    paid_one, waits = go(scene.launch(REFUND_500)), go(scene.launch())
-    go(scene.launch_scenario("another-customer"))
+def test_list_of_runs_tells_what_came_of_each(scene: Scene, golden: Golden) -> None:
+    for run in (scene.launch(REFUND_500), scene.launch(), scene.launch_scenario("nobodys")):
+        go(run)
+    scene.launch()
+    eve, at = client_of(scene.eve), reverse("runs")
 
-    rows = client_of(scene.eve).get(reverse("runs")).context["found"].rows
-
-    by_pk = {row.run.pk: row for row in rows}
-    assert [row.run.subject_label for row in rows] == ["Anna #42"] * 3
-    assert (by_pk[paid_one.pk].paid, by_pk[paid_one.pk].asked) == ("USD 500.00", "")
-    assert (by_pk[waits.pk].paid, by_pk[waits.pk].asked) == ("", "USD 1,200.00")
-    assert by_pk[waits.pk].outcome == "Waiting for a person"
-    assert rows[0].outcome == "Blocked by policy: the action was not about the subject of the run."
-    assert all(row.seconds >= 0 for row in rows)
+    pages = {"all": {}, "open ones": {"state": "waiting"}, "none": {"text": "xylophone"}}
+    golden.check("runs", {name: eve.get(at, asked).text for name, asked in pages.items()})
 
 
 def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
@@ -211,50 +257,18 @@ def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
 
     run.escalations.exclude(pk=own).delete()  # nobody opened them
     assert row.asked == "JPY 150,000, USD 1,200.00"
-    asked = [("USD", 120_000), ("JPY", 150_000), ("USD", 100_000)]
-    assert proposed_text(asked) == "largest of 3 proposals: JPY 150,000, USD 1,200.00"
 
 
-def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:
-    stopped = go(scene.launch_scenario("another-customer"))
-    decided = scene.decided_refund()
-    client = client_of(scene.eve)
+def test_failed_step_is_not_called_approved(scene: Scene) -> None:
+    run = scene.decided_refund()
+    assert "failed" not in {role for role, *_ in trace(run).counts}
 
-    why = client.get(reverse("run", args=[stopped.pk])).text
-    adjusted = trace(decided)
+    Step.objects.filter(run=run, kind="use", key__startswith="2/").update(reply={"status": "error"})
 
-    assert "Blocked by policy: the action was not about the subject of the run." in why
-    assert "<code>supervisor_block" not in why
-    assert ("human", "Adjusted") in [(turn.role, turn.word) for turn in adjusted.turns]
-    Step.objects.filter(run=decided, kind="use", key__startswith="2/").update(
-        reply={"status": "error"}
-    )
-    assert ("failed", "failed", 1) in trace(fresh(decided)).counts
+    assert ("failed", 1) in [(role, count) for role, _, count in trace(fresh(run)).counts]
 
 
-def test_a_reply_that_could_not_be_used_says_so_and_why(scene: Scene) -> None:
-    run = go(scene.launch_scenario("broken-json"))
-
-    context, *torn = trace(run).turns
-
-    assert (context.role, len(torn)) == ("approve", 3)
-    assert {(turn.role, turn.word) for turn in torn} == {("block", "Not usable")}
-    assert torn[0].said == "The reply cannot be used: it is not one JSON object and nothing else."
-
-
-def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> None:
-    run = go(scene.launch(REFUND_500))
-    at = reverse("run", args=[run.pk])
-    auditor = scene.add("auditor", Role.AUDITOR)
-
-    read, denied = client_of(auditor).get(at).text, client_of(scene.eve).get(at).text
-
-    assert "Paid USD 500.00 to customer 42." in read
-    assert f"/policy/?version={run.policy.number}" in read
-    assert "Audit entries" not in denied
-
-
-def test_a_run_whose_request_expired_waits_for_nobody_any_more(scene: Scene) -> None:
+def test_run_stops_waiting_when_its_request_expires(scene: Scene) -> None:
     run = go(scene.launch())
     held = run.escalations.get()
     Escalation.objects.filter(pk=held.pk).update(expires_at=held.created_at + timedelta(minutes=5))
@@ -265,7 +279,7 @@ def test_a_run_whose_request_expired_waits_for_nobody_any_more(scene: Scene) -> 
     assert later.waited == 300
 
 
-def test_names_reorder_nothing_on_the_page_of_a_run(scene: Scene) -> None:
+def test_names_reorder_nothing_on_a_runs_page(scene: Scene) -> None:
     escalation = waiting(scene)
     for person, name in ((scene.rita, "ענת"), (scene.omar, "דנה")):
         User.objects.filter(pk=person.pk).update(username=name)
@@ -279,94 +293,38 @@ def test_names_reorder_nothing_on_the_page_of_a_run(scene: Scene) -> None:
         assert name not in page.replace(f"<bdi>{name}</bdi>", "")
 
 
-def test_what_was_asked_and_answered_in_a_step_is_a_page_of_messages(scene: Scene) -> None:
+def test_step_page_masks_what_a_viewer_may_not_read(scene: Scene, golden: Golden) -> None:
     run = go(scene.launch(f"{REFUND_500} Write to anna@private.example."))
     at = reverse("run-turn", args=[run.pk, 2])
-    Step.objects.filter(run=run, key="2/propose").update(
-        attempts=2,
-        reply={
-            "text": '{"kind":"tool","name":"issue_refund","args":{"amount_usd":500}}',
-            "demo": True,
-            "tool_calls": ["x" * 500],
-        },
-    )
+    call = '{"kind":"tool","name":"issue_refund","args":{"amount_usd":500}}'
+    reply = {"text": call, "demo": True, "tool_calls": ["x" * 500]}
+    Step.objects.filter(run=run, key="2/propose").update(attempts=2, reply=reply)
 
-    eve, rita = client_of(scene.eve).get(at).text, client_of(scene.rita).get(at).text
-    page = words(eve)
+    pages = {user.username: client_of(user).get(at).text for user in (scene.rita, scene.eve)}
 
-    assert '<aside class="rail"' in eve
-    for told in (
-        "The model was asked, as worker",
-        "The model demo answered, as worker",
-        "Proposes the call: Issue refund Amount USD 500.00",
-        "It also sent a tool call, which was ignored. Cut after 500 characters.",
-        "2 attempts; only the last answer is kept.",
-        "The policy allowed it",
-        "The policy was asked the policy check of step 2 Proposes the call: Issue refund",
-        "Tool called: Issue refund",
-        "Marked passages were masked",
-    ):
-        assert told in page, told
-    assert '"amount_usd":500' not in page
-    assert PSEUDONYM.search(eve.partition("<mark>")[2].partition("</mark>")[0])
-    assert "<mark>anna@private.example</mark>" in rita
+    golden.check("run/step", pages)
+    assert PSEUDONYM.search(pages["eve"].partition("<mark>")[2].partition("</mark>")[0])
+    assert "anna@private.example" not in pages["eve"]
+    assert "<mark>anna@private.example</mark>" in pages["rita"]
     assert client_of(scene.eve).get(at, {"as": "text"}).text.startswith("2/propose asked\n{")
 
 
-def test_a_customer_s_name_and_an_amount_stand_once_in_what_came_of_a_run(scene: Scene) -> None:
-    run = go(scene.launch(REFUND_500))
-    client = client_of(scene.rita)
-
-    said = "USD 500.00 was refunded to Anna. The customer was told of USD 500.00 by email."
-    for page in (client.get(reverse("runs")), client.get(reverse("run", args=[run.pk]))):
-        assert said in page.text
-
-
-def test_what_a_person_sent_back_is_not_said_to_be_the_policy_s(scene: Scene) -> None:
-    run = go(scene.launch())
-    mara = scene.add("mara", Role.ADMIN)
-    decide_request(
-        Escalation.objects.get(run=run), mara, approve=False, send_back=True, comment="x"
-    )
-
-    counts = trace(go(run)).counts
-
-    assert ("revise", "sent back by mara", 1) in counts
-
-
-@pytest.mark.parametrize(("approve", "word"), [(True, "Taken over"), (False, "Closed")])
-def test_a_case_that_a_person_took_has_not_failed(scene: Scene, approve: bool, word: str) -> None:
-    run = go(scene.launch_scenario("nobodys"))
-    held = Escalation.objects.get(run=run)
-    decide_request(held, scene.rita, approve=approve, comment="mine")
-
-    run = go(run)
-
-    assert run.state == RunState.STOPPED
-    client = client_of(scene.rita)
-    for page in (client.get(reverse("runs")), client.get(reverse("run", args=[run.pk]))):
-        assert f"</svg>{word}</span>" in page.text
-        assert "</svg>Stopped</span>" not in page.text
-
-
 @pytest.mark.slow
-def test_the_figures_of_a_run_tick_and_say_what_they_wait_for(
-    scene: Scene, browser: Browser
-) -> None:
+def test_figures_of_a_run_tick(scene: Scene, browser: Browser) -> None:
     with console() as site:
         page = open_page(browser)
         sign_in(page, site, "omar")
         run = scene.launch_scenario("model-timeout")
         page.goto(f"{site}/runs/{run.pk}/")
 
-        expect(page.locator("#pending")).to_contain_text("The model has not answered for ")
+        expect(page.locator("#pending")).to_be_visible()
         page.route("**/runs/**", lambda route: route.abort())  # from here on nothing is loaded
         for place in ("#pending", ".stats", "#step-1 summary"):
             expect(page.locator(place)).to_contain_text(re.compile(r"([3-9]|[1-9]\d) s"))
 
 
 @pytest.mark.slow
-def test_a_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
+def test_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
     run = advance_run(scene.launch())
     Escalation.objects.filter(run=run).update(created_at=timezone.now() - timedelta(seconds=40))
     with serve() as site:
@@ -374,6 +332,6 @@ def test_a_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
         sign_in(page, site, "omar")
         page.goto(f"{site}/runs/{run.pk}/")
 
-        expect(page.locator("#run")).to_contain_text(re.compile(r"request \d+,\s+for [45]\d s"))
-        expect(page.locator(".stats")).to_contain_text(re.compile(r"\+ [45]\d s waiting"))
-        expect(page.locator(".stats")).to_contain_text("1 min waiting")
+        expect(page.locator("#run h2 ~ p, #run").first).to_contain_text(re.compile(r"\b[45]\d s"))
+        expect(page.locator(".stats")).to_contain_text(re.compile(r"\b[45]\d s"))
+        expect(page.locator(".stats")).to_contain_text("1 min")

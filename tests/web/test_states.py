@@ -295,14 +295,18 @@ def scenario(key: str, *, approve: bool | None = None) -> Callable[[Desk], Escal
 # A letter, a draft, a judge's question and a case without a specialist.
 ASKED = ("own-words", "exception", "judge-asks", "nobodys")
 OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (None, True, False))
-STATES: tuple[Callable[[Desk], Escalation], ...] = (
-    *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
-    *(sent_back, proposed_again),
+SHARED = (
+    *(claimed_by_rita, claimed_by_ada),
     *(assigned_to_rita, with_a_team, assigned_to_nobody_able, assigned_to_ada),
+)
+STATES: tuple[Callable[[Desk], Escalation], ...] = (
+    *(open_one, expired, rejected, cancelled, sent_back, proposed_again, *SHARED),
     *(for_two_people, awaiting_a_second, without_a_second),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
     *OTHERS,
 )
+
+CASES = ("expired", "sent_back", "superseded", "nobodys-no", "own-words-yes", "exception-yes")
 
 
 @pytest.fixture
@@ -443,6 +447,12 @@ def test_a_card_is_true_for_everybody(
     pages = {name: client.get(address).text for name, client in users.items()}
 
     golden.check(f"card/{state.__name__}", pages, rows=rows_of(one))
+    if state not in SHARED:  # of which neither run nor record says anything
+        run, case = (reverse(name, args=[one.run_id]) for name in ("run", "case"))
+        told = {name: users[name].get(run).text for name in ("eve", "ada")}
+        if state.__name__ in CASES:
+            told["the case file"] = users["ada"].get(case).text
+        golden.check(f"run/{state.__name__}", told, rows=rows_of(one))
     for name, page in pages.items():
         assert card_in(page).count("<h2 ") == 1, name
         check_amounts(one, card_in(page))
