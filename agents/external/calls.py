@@ -240,12 +240,11 @@ def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
 def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     """Return what a call's steps say of it."""
     row, run = call.row, call.run
-    told: dict[str, Json] = {"key": row.key, "status": WAITING, "reason": "", "sentence": ""}
-    told |= {"kind": "tool", "tool": "", "rule": "", "changed_by": "", "decided_by": ""}
+    texts = ("reason", "sentence", "tool", "rule", "changed_by", "decided_by", "comment")
+    told: dict[str, Json] = {"key": row.key, "status": WAITING, "kind": "tool", "repeats": []}
+    told |= dict.fromkeys(texts, "")
+    told |= dict.fromkeys(("proposed", "arguments", "result", "answered_at"))
     told["waiting_for"] = "turn"  # until a slot has it
-    told |= {"proposed": None, "arguments": None, "result": None, "comment": ""}
-    told["answered_at"] = None
-    told["repeats"] = []
     told["is_ruling"] = False  # whether it was not carried out for what its ruling says
     asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}

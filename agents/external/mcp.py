@@ -85,13 +85,13 @@ class _Caller(NamedTuple):
     """Who sends a request, from its headers alone, and how to learn that they have gone."""
 
     token: str
-    said: dict[str, str]
+    headers: dict[str, str]  # of the console, by what follows Opsconsole-
     wait: float
     traceparent: str
     receive: Receive
 
 
-class _Told(NamedTuple):
+class _Refusal(NamedTuple):
     """Why nothing was proposed, or is known, as a code and a sentence."""
 
     reason: str
@@ -151,7 +151,7 @@ class Mcp:
         except UnicodeDecodeError:
             return await send_answer(send, problem(400, "bad_request", "A header is not UTF-8."))
         try:
-            if await self._pool.run(partial(_agent, caller.token)) is None:
+            if await self._pool.run(partial(agent_of, caller.token, at=timezone.now())) is None:
                 return await send_answer(send, problem(401, "unauthorized", NO_KEY))
             parse(body.decode())
         except OperationalError as no:
@@ -193,9 +193,9 @@ class Mcp:
         caller: _Caller = context.request.scope[_CALLER]
         return ListToolsResult(tools=await self._pool.run(partial(_tools, caller.token)))
 
-    async def _call_tool(self, context: Any, asked: Any) -> CallToolResult:
+    async def _call_tool(self, context: Any, request: Any) -> CallToolResult:
         caller: _Caller = context.request.scope[_CALLER]
-        work = partial(_propose, caller, asked.name, asked.arguments or {})
+        work = partial(_propose, caller, request.name, request.arguments or {})
         standing = await self._tried(work)
         if isinstance(standing, Standing) and not standing.is_answered:
             row = standing.call.row
@@ -204,69 +204,65 @@ class Mcp:
                 wait = partial(self.waiting.wait, awaited, caller.wait, caller.receive)
                 await self.waiting.hold(row.agent_id, wait)
             standing = await self._tried(partial(_look_again, caller, standing.call))
-        if isinstance(standing, _Told):
+        if isinstance(standing, _Refusal):
             text = f"{standing.sentence} ({standing.reason})"
             return _result(text, {**standing._asdict(), "message": text}, is_error=True)
-        told = as_data(standing)
+        outcome = as_data(standing)
         # An error makes clients raise, or a model try otherwise: what waits is none.
-        is_error = told["status"] == NOT_EXECUTED
-        return _result(told["message"], told | place_of(standing.call), is_error=is_error)
+        is_error = outcome["status"] == NOT_EXECUTED
+        return _result(outcome["message"], outcome | place_of(standing.call), is_error=is_error)
 
-    async def _tried(self, work: Callable[[], Standing]) -> Standing | _Told:
+    async def _tried(self, work: Callable[[], Standing]) -> Standing | _Refusal:
         """Return what a call came to, or why nothing was proposed."""
         try:
             return await self._pool.run(work)
         except Refused as no:
             header = _HEADER_OF.get(no.code)
             advice = _BY_SETTINGS.format(header=header) if header else ""
-            return _Told(no.code, f"{no} {advice}".strip())
+            return _Refusal(no.code, f"{no} {advice}".strip())
         except (AgentCall.DoesNotExist, Run.DoesNotExist):
-            return _Told("not_found", "This session has no such call. Nothing was proposed.")
+            return _Refusal("not_found", "This session has no such call. Nothing was proposed.")
         except ValidationError as no:
             first = no.errors()[0]  # its input is not quoted: it may hold personal data
             where = ".".join(map(str, first["loc"])) or "the call"
-            return _Told("invalid", f"{where}: {first['msg']}. Nothing was proposed.")
+            return _Refusal("invalid", f"{where}: {first['msg']}. Nothing was proposed.")
         except OperationalError:
-            return _Told(
+            return _Refusal(
                 "busy", "The database is busy. Call again with the same arguments.", UNKNOWN
             )
 
 
-def _result(text: str, told: dict[str, Json], *, is_error: bool) -> CallToolResult:
+def _result(text: str, data: dict[str, Json], *, is_error: bool) -> CallToolResult:
     return CallToolResult(
-        content=[TextContent(text=text)], structured_content=told, is_error=is_error
+        content=[TextContent(text=text)], structured_content=data, is_error=is_error
     )
 
 
 def _caller(headers: dict[bytes, bytes], receive: Receive) -> _Caller:
     """Read who sends a request. Raises UnicodeDecodeError."""
-    found = {name: headers.get(f"opsconsole-{name}".encode(), b"").decode() for name in _HEADERS}
-    wait = found.pop("wait")
+    own = {name: headers.get(f"opsconsole-{name}".encode(), b"").decode() for name in _HEADERS}
+    wait = own.pop("wait")
     seconds = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 4 else HOLD
     scheme, _, token = headers.get(b"authorization", b"").decode().partition(" ")
     is_bearer = scheme.lower() == "bearer"
     return _Caller(
         token=token if is_bearer else "",
-        said=found,
+        headers=own,
         wait=min(seconds, LONGEST),
         traceparent=headers.get(PARENT.encode(), b"").decode(),
         receive=receive,
     )
 
 
-def _agent(token: str) -> ExternalAgent | None:
-    return agent_of(token, at=timezone.now())
-
-
 def _known_agent(token: str) -> ExternalAgent:
     """Return whose key this is. Raises Refused for one that was revoked meanwhile."""
-    if agent := _agent(token):
+    if agent := agent_of(token, at=timezone.now()):
         return agent
     raise Refused("unauthorized", "The key of this client is not valid any more.")
 
 
 def _tools(token: str) -> list[Tool]:
-    agent = _agent(token)
+    agent = agent_of(token, at=timezone.now())
     of_desk = [
         Tool(
             name=one["name"],
@@ -278,8 +274,8 @@ def _tools(token: str) -> list[Tool]:
         if one["executed_by"] == CONSOLE
     ]
     own = [
-        Tool(name=name, description=told, input_schema=_schema_of(form))
-        for name, (told, form) in _OWN.items()
+        Tool(name=name, description=text, input_schema=_schema_of(form))
+        for name, (text, form) in _OWN.items()
     ]
     return of_desk + own
 
@@ -292,42 +288,25 @@ def _schema_of(form: type[AskPerson] | type[CallAgain]) -> dict[str, Json]:
 def _propose(caller: _Caller, name: str, args: dict[str, Json]) -> Standing:
     """Propose a call in its caller's session, which is opened by its first one."""
     agent, at = _known_agent(caller.token), timezone.now()
-    said = caller.said
-    reference = said["reference"] or reference_of(agent, said["subject"])
-    opened = {**said, "reference": reference, "goal": said["goal"] or _GOAL}
-    session = OpenRun.model_validate(opened)
-    asked: AskPerson | CallAgain | ProposeCall
+    opened = dict(caller.headers)
+    opened["reference"] = opened["reference"] or reference_of(agent, opened["subject"])
+    opened["goal"] = opened["goal"] or _GOAL
+    OpenRun.model_validate(opened)
+    form: AskPerson | CallAgain | ProposeCall
     if name in _OWN:
-        asked = _OWN[name][1].model_validate(args)
+        form = _OWN[name][1].model_validate(args)
     else:
-        asked = ProposeCall.model_validate({"tool": name, "arguments": args})
-    run = open_session(
-        agent=agent,
-        reference=session.reference,
-        goal=session.goal,
-        subject=session.subject,
-        claims={"framework": "MCP"},
-        at=at,
-    )
-    return standing_of(_put(caller, agent, run, asked), agent)
-
-
-def _put(
-    caller: _Caller, agent: ExternalAgent, run: Run, asked: AskPerson | CallAgain | ProposeCall
-) -> ProposedCall:
-    at = timezone.now()
-    if isinstance(asked, CallAgain):
-        return propose_again(agent=agent, run=run, call_id=asked.call, at=at)
-    if isinstance(asked, AskPerson):
-        return ask_content(agent=agent, run=run, at=at, **asked.dict())
-    return propose_content(
-        agent=agent,
-        run=run,
-        name=asked.tool,
-        args=asked.arguments,
-        at=at,
-        traceparent=caller.traceparent,
-    )
+        form = ProposeCall.model_validate({"tool": name, "arguments": args})
+    run = open_session(agent=agent, claims={"framework": "MCP"}, at=at, **opened)
+    own: dict[str, Any] = {"agent": agent, "run": run, "at": at}
+    if isinstance(form, CallAgain):
+        call = propose_again(**own, call_id=form.call)
+    elif isinstance(form, AskPerson):
+        call = ask_content(**own, **form.dict())
+    else:
+        own |= {"name": form.tool, "args": form.arguments}
+        call = propose_content(**own, traceparent=caller.traceparent)
+    return standing_of(call, agent)
 
 
 def _look_again(caller: _Caller, call: ProposedCall) -> Standing:

@@ -79,33 +79,37 @@ def open_session(
     The goal is the agent's claim, and so is what it says of itself. Raises Refused.
     """
     _check_key(reference, "reference")
-    if found := _session(agent, reference).first():
-        return _same(found, subject)
+    known = Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
+    if run := known.first():  # the one in which the session goes on
+        return _same(run, subject)
     check_agent(agent)
-    told = {name: text.strip() for name, text in (claims or {}).items() if text.strip()}
-    for name, text in told.items():
+    claims = {name: text.strip() for name, text in (claims or {}).items() if text.strip()}
+    for name, text in claims.items():
         check_text(text, most=CLAIMS[name], what=name)
     if policy := agent.workspace.policy:
         newest = Run.objects.filter(agent=agent).order_by("-created_at")
         most = policy.limits_of(EXTERNAL, agent.desk).calls_per_minute
         times = newest.values_list("created_at", flat=True)
         _check_rate(list(times[most - 1 : most]) if most else [at], most, at)
-    opened = launch(
+    run = _launch(agent, reference, goal=goal, subject=subject, claims=claims or None, at=at)
+    return _same(run, subject)
+
+
+def _launch(
+    agent: ExternalAgent, reference: str, *, after: Run | None = None, subject: str, **more: Any
+) -> Run:
+    """Open a run of a session: its first, or the one after a full one."""
+    token = ["session", agent.pk, reference, *([str(after.pk)] if after else ())]
+    options = {"agent": agent, "reference": reference, "claims": more.pop("claims")}
+    return launch(
         workspace=agent.workspace,
         pattern=EXTERNAL,
-        goal=goal,
         subject=subject or None,
         by=agent.owner,
-        at=at,
         desk=agent.desk,
-        options=LaunchOptions(
-            token=sha256(["session", agent.pk, reference]),
-            agent=agent,
-            reference=reference,
-            claims=told or None,
-        ),
+        options=LaunchOptions(token=sha256(token), again_of=after, **options),
+        **more,
     )
-    return _same(opened, subject)
 
 
 def _same(run: Run, subject: str) -> Run:
@@ -239,7 +243,7 @@ def _put(
     agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, more: Json
 ) -> ProposedCall:
     """Record a call, or the end, once by its key; `more` are further columns of its row."""
-    digest = _digest(agent, key, asked)
+    digest = keyed_digest([agent.pk, key, asked])
     with transaction.atomic():
         run, earlier, found = _lock_session(agent, run_id, key)
         if known := next(iter(found.known), None):
@@ -413,11 +417,6 @@ def _call_before(most: int) -> CompiledSelect[AgentCall]:
     return CompiledSelect(query)
 
 
-def _session(agent: ExternalAgent, reference: str | None) -> QuerySet[Run]:
-    """Return the runs of a session, the one in which it goes on first."""
-    return Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
-
-
 def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) -> Run:
     """Open the run in which a session goes on. Call with its full run locked. Raises Refused.
 
@@ -425,27 +424,13 @@ def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) 
     """
     if run.state != RunState.WAITING or AgentCall.objects.filter(run=run, step="").exists():
         raise TooFast("The session goes on once its earlier calls are ruled on. Ask again.", 1)
-    later = launch(
-        workspace=agent.workspace,
-        pattern=EXTERNAL,
-        goal=run.goal,
-        subject=run.subject_key or None,
-        by=agent.owner,
-        at=at,
-        desk=run.desk,
-        options=LaunchOptions(
-            token=sha256(["session", agent.pk, run.reference, str(run.pk)]),
-            agent=agent,
-            reference=run.reference,
-            claims=run.claims,
-            again_of=run,
-        ),
-    )
+    reference, own = run.reference or "", {"goal": run.goal, "claims": run.claims}
+    later = _launch(agent, reference, after=run, subject=run.subject_key, **own, at=at)
     with Commit(run, at=at) as commit:
         end = AgentCall.objects.create(
             agent=agent,
             run=run,
-            reference=run.reference or "",
+            reference=reference,
             key=f"{LAST_WORDS}:{run.pk}",
             is_end=True,
             asked={"continues": str(later.pk)},
@@ -513,11 +498,6 @@ def _names_in(value: Json) -> set[str]:
     return set(PSEUDONYM.findall(canonical(value)))
 
 
-def _digest(agent: ExternalAgent, key: str, asked: Json) -> str:
-    """Return a keyed digest of what was sent, which alone tells nobody what it was."""
-    return keyed_digest([agent.pk, key, asked])
-
-
 def key_salt(run: Run) -> str:
     """Return a session's secret, with which its agent makes keys of arguments.
 
@@ -532,5 +512,6 @@ def content_key(run: Run, said: Json) -> str:
 
 
 def keyed_digest(value: Json) -> str:
+    """Return a digest of what was sent, which alone tells nobody what it was."""
     told = canonical(value).encode("utf-8", "surrogatepass")
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
