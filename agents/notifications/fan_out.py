@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from django.contrib.auth.models import User
@@ -78,6 +79,9 @@ class _Circle(NamedTuple):
     destinations: list[Destination]
 
 
+_CircleOf: TypeAlias = Callable[[int], _Circle]
+
+
 def share_out(*, at: datetime) -> int:
     """Address due notifications, or postpone them. Return how many there were."""
     _look_around(at=at)
@@ -85,13 +89,13 @@ def share_out(*, at: datetime) -> int:
     found = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")[
         :BATCH
     ]
-    circles = _Circles()
-    return sum(_share_or_wait(one, circles, at=at) for one in found)
+    circle_of = cache(_circle_of)  # each workspace is read once
+    return sum(_share_or_wait(one, circle_of, at=at) for one in found)
 
 
-def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetime) -> int:
+def _share_or_wait(notification: Notification, circle_of: _CircleOf, *, at: datetime) -> int:
     try:
-        return _share(notification, circles, at=at)
+        return _share(notification, circle_of, at=at)
     except DatabaseError:
         raise
     except Exception:  # an unreadable one must not hold up the others
@@ -128,7 +132,7 @@ def _look_around(*, at: datetime) -> None:
     Notification.objects.filter(pk__in=keys).delete()
 
 
-def _share(notification: Notification, circles: _Circles, *, at: datetime) -> int:
+def _share(notification: Notification, circle_of: _CircleOf, *, at: datetime) -> int:
     request, kind = notification.escalation, Kind(notification.kind)
     mine = Notification.objects.filter(pk=notification.pk, addressed_at=None)
     if (later := later_due(kind, request, at=at)) is not None:
@@ -136,7 +140,7 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
         return 1  # done: a thousand stopped clocks must not hold up the others
     deliveries, following = [], []
     if still_matters(notification, at=at):
-        deliveries = list(_deliveries(notification, circles, at=at))
+        deliveries = list(_deliveries(notification, circle_of, at=at))
         following = list(_following(notification)) if kind is Kind.OPENED else []
     with transaction.atomic():
         if not mine.update(addressed_at=at):
@@ -208,10 +212,10 @@ def _following(opened: Notification) -> Iterator[Notification]:
 
 
 def _deliveries(
-    notification: Notification, circles: _Circles, *, at: datetime
+    notification: Notification, circle_of: _CircleOf, *, at: datetime
 ) -> Iterator[Delivery]:
     kind, about = Kind(notification.kind), f"{notification.kind}:{notification.about}"
-    members, destinations = circles.of(notification.workspace_id)
+    members, destinations = circle_of(notification.workspace_id)
     row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
     run, request = notification.run, notification.escalation
     may_decide, may_grant = _able(request, run)
@@ -271,32 +275,15 @@ def _case(notification: Notification, members: _Members, *, at: datetime) -> Occ
     )
 
 
-class _Circles:
-    """The possible recipients, read once per workspace."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, _Circle] = {}
-
-    def of(self, workspace: int) -> _Circle:
-        """Return the members with their preferences, and the other recipients."""
-        if workspace not in self._known:
-            preferences = _preferences_of(workspace)
-            parts = Membership.objects.filter(
-                workspace=workspace, user__is_active=True, is_simulated=False
-            )
-            whole = parts.select_related("user").prefetch_related("teams").order_by("pk")
-            members = [(part, preferences(part.user_id)) for part in whole]
-            others = [to for channel in channels() for to in channel.destinations(workspace)]
-            self._known[workspace] = _Circle(members, others)
-        return self._known[workspace]
-
-
-def _preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
-    """Return a function from a member to their preference, or else the workspace's."""
-    rows = NotificationPreference.objects.filter(workspace=workspace)
-    said = {row.user_id: row for row in rows}
-    common = said.get(None) or NotificationPreference(workspace_id=workspace)
-    return lambda user: said.get(user, common)
+def _circle_of(workspace: int) -> _Circle:
+    """Return the members with their preferences, and the other recipients."""
+    rows = {row.user_id: row for row in NotificationPreference.objects.filter(workspace=workspace)}
+    common = rows.get(None) or NotificationPreference(workspace_id=workspace)
+    parts = Membership.objects.filter(workspace=workspace, user__is_active=True, is_simulated=False)
+    parts = parts.select_related("user").prefetch_related("teams").order_by("pk")
+    members = [(part, rows.get(part.user_id, common)) for part in parts]
+    others = [to for channel in channels() for to in channel.destinations(workspace)]
+    return _Circle(members, others)
 
 
 def set_preference(
