@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, QuerySet
-from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.money import format_largest, format_sums
@@ -21,13 +19,14 @@ from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.engine.withdrawal import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run
+from agents.patterns import PATTERNS
 from agents.policies.words import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
 from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.event_words import with_name
-from agents.shell.formats import RUN_ROLES, as_line, read_time
-from agents.shell.listing import Keyset, newest, occurring
+from agents.shell.formats import RUN_ROLES, as_line, read_time, spell_out
+from agents.shell.listing import Field, Filter, FormField, Keyset, Page, newest, occurring
 from agents.shell.pages import whole_number
 from agents.tools import letter_tools
 
@@ -38,22 +37,7 @@ FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 LISTENING = "Listening for its agent"
 ENDING = "Ending: waiting for what is open in its session"
 OUT = "Waiting for its agent to report a call"
-_FILTERS = (
-    "state",
-    "came_of",
-    "pattern",
-    "policy",
-    "stop_reason",
-    "subject",
-    "launcher",
-    "agent",
-    "text",
-    "since",
-    "until",
-)
 _ORDER = Keyset("created_at")
-STATES = tuple(RunState)
-CAME_OF = tuple(WORDS.items())
 _CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}
 
 
@@ -71,20 +55,35 @@ class _RunRow:
     seconds: float  # from its launch to its end or until now
 
 
-@dataclass(frozen=True)
-class Runs:
-    """A page of runs, its filter, and where the next page begins."""
+class RunFilter(Filter):
+    """The filter of the list of runs."""
 
-    rows: Sequence[_RunRow]
-    given: dict[str, str]
-    older: str  # mark of the next page; "" if nothing is older
+    fields = (
+        Field("text", "Words, subject or run"),
+        Field("subject", "Subject (number or key)", "subject_key"),
+        Field("state", "State", "state"),
+        Field("came_of", "What came of it", "outcome__came_of"),
+        Field("pattern", "Pattern", "pattern"),
+        Field("launcher", "Launched by"),
+        Field("agent", "Opened by the agent", "agent__name"),
+        Field("policy", "Policy version", "policy__number", whole_number),
+        Field("stop_reason", "How it ended", "stop_reason__startswith"),
+        Field("since", "From", "created_at__gte", read_time),
+        Field("until", "To", "created_at__lt", read_time),
+    )
 
-    @property
-    def query(self) -> str:
-        return urlencode(self.given)
+
+def fields_of(user: User, wanted: RunFilter) -> list[FormField]:
+    """Return the form of the filter, with the choices of a person."""
+    return wanted.form(
+        state=[(state, state.capitalize()) for state in RunState],
+        came_of=WORDS.items(),
+        pattern=[(name, spell_out(name)) for name in PATTERNS],
+        stop_reason=_ends_to_choose(user, wanted.given.get("stop_reason", "")),
+    )
 
 
-def ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
+def _ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
     """Return the ends of the person's runs, for a filter; one of another address is among them."""
     came = occurring(Run, "stop_reason", access.workspaces_of(user))
     came.add(given)
@@ -93,18 +92,23 @@ def ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
     return [*known, (given, end_sentence(given))] if is_other else known
 
 
-def find_runs(user: User, asked: QueryDict) -> Runs:
+def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[_RunRow]:
     """Return one page of the person's runs, newest first."""
-    said = {name: asked.get(name, "").strip() for name in _FILTERS}
-    given = {name: text for name, text in said.items() if text}
-    workspaces = access.workspaces_of(user)
-    before = asked.get("before", "")
+    found = wanted.keep(Run.objects.all())
+    name = wanted.given.get("launcher")
+    if name and not wanted.unreadable:  # by id, so that nothing is read for an unknown person
+        known = User.objects.filter(username=name).values_list("pk", flat=True).first()
+        found = found.none() if known is None else found.filter(launched_by=known)
     place = _ORDER.place(Run, before)
-    found = _ORDER.after(_filter_runs(Run.objects.all(), given), before)
-    found = _search_runs(found, given, workspaces, after=place[1] if place else None)
+    found = _search_runs(
+        _ORDER.after(found, before),
+        wanted.given,
+        access.workspaces_of(user),
+        after=place[1] if place else None,
+    )
     runs = list(found.select_related("launched_by", "agent").defer(*_UNSEEN))
     shown = _ORDER.cut(runs, PAGE)
-    return Runs(_rows(shown.rows, timezone.now()), given, shown.older)
+    return Page(_rows(shown.rows, timezone.now()), shown.older)
 
 
 def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
@@ -212,33 +216,8 @@ def outcome_of(run: Run, closed: Mapping[UUID, Closing], waits: Mapping[UUID, st
     return f"{end_sentence(run.stop_reason)}{said}" or "In progress"
 
 
-def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
-    if any("\0" in text for text in given.values()):
-        return found.none()  # no stored text contains it, and PostgreSQL rejects it
-    exact = {"state": "state", "pattern": "pattern", "came_of": "outcome__came_of"}
-    exact["agent"] = "agent__name"
-    for name, column in exact.items():
-        if name in given:
-            found = found.filter(**{column: given[name]})
-    if "launcher" in given:  # by id, so that nothing is read for an unknown person
-        known = User.objects.filter(username=given["launcher"]).values_list("pk", flat=True).first()
-        found = found.none() if known is None else found.filter(launched_by=known)
-    if "policy" in given:
-        version = whole_number(given["policy"])
-        found = found.none() if version is None else found.filter(policy__number=version)
-    if "stop_reason" in given:
-        found = found.filter(stop_reason__startswith=given["stop_reason"])
-    if "subject" in given:
-        found = found.filter(subject_key=given["subject"])
-    for name, lookup in (("since", "created_at__gte"), ("until", "created_at__lt")):
-        if name in given:
-            when = read_time(given[name])
-            found = found.filter(**{lookup: when}) if when else found.none()
-    return found
-
-
 def _search_runs(
-    found: QuerySet[Run], given: dict[str, str], workspaces: Sequence[int], *, after: UUID | None
+    found: QuerySet[Run], given: Mapping[str, str], workspaces: Sequence[int], *, after: UUID | None
 ) -> QuerySet[Run]:
     """Return a page of the runs that contain the given words, newest first.
 

@@ -15,7 +15,6 @@ from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, RunState
 from agents.engine.people.deciders import is_own
 from agents.models import Event, KillSwitch, Run, Step
-from agents.patterns import PATTERNS
 from agents.runs import kill_switch, launching, listing, trace
 from agents.runs.messages import messages_of, raw_of
 from agents.runs.turns import steps_of_turn
@@ -31,14 +30,14 @@ _LINES = 30  # of the audit log, on a run's page
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that match the filter, newest first."""
     user = access.person(request)
-    found = listing.find_runs(user, request.GET)
-    given = found.given
-    ends = listing.ends_to_choose(user, given.get("stop_reason", ""))
-    choices = {"states": listing.STATES, "patterns": PATTERNS, "ends": ends}
-    choices["came_of"] = listing.CAME_OF
-    return render(
-        request, "runs/list.html", {"found": found, "given": given, **choices, "nav": "runs"}
-    )
+    wanted = listing.RunFilter.of(request.GET)
+    shown = {
+        "nav": "runs",
+        "wanted": wanted,
+        "fields": listing.fields_of(user, wanted),
+        "found": listing.find_runs(user, wanted, request.GET.get("before", "")),
+    }
+    return render(request, "runs/list.html", shown)
 
 
 @page

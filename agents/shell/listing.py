@@ -1,21 +1,110 @@
-"""Lists that people page through: their order, the newest rows, and the values to choose from."""
+"""Lists that people filter and page through.
+
+A list is a `Filter` with its fields, a `Keyset` for its order, and a template; its form is
+`_filter_fields.html`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from urllib.parse import urlencode
 
 from django.core.exceptions import ValidationError
 from django.db import connection, connections
 from django.db.models import Model, Q, QuerySet
 
-from agents.shell.formats import read_time
+from agents.shell.formats import read_amount, read_time
 from agents.shell.pages import whole_number
 
+LONGEST = 200  # characters of a filter
+_INPUTMODES: Mapping[Callable[[str], object], str] = {
+    read_amount: "decimal",
+    whole_number: "numeric",
+}
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
+
+
+def read_text(text: str) -> str | None:
+    """Return a text that a row may hold; PostgreSQL rejects NUL."""
+    return None if "\0" in text or len(text) > LONGEST else text
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a filter. Its reader returns None for a text that it cannot read."""
+
+    name: str  # in the address
+    label: str
+    column: str = ""  # the look-up of its value in a row; "": the list looks it up itself
+    read: Callable[[str], Any] = read_text
+
+    @property
+    def is_time(self) -> bool:
+        return self.read is read_time
+
+    @property
+    def inputmode(self) -> str:
+        return _INPUTMODES.get(self.read, "")
+
+
+# A field, its choices with their words, and its text. Without choices the text is typed.
+FormField: TypeAlias = tuple[Field, Sequence[tuple[str, str]], str]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What an address asks of a list. If a field cannot be read, no row matches."""
+
+    fields: ClassVar[Sequence[Field]] = ()
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str], **more: str) -> Self:
+        """Read the parameters of an address."""
+        texts = {field.name: asked.get(field.name, "").strip() for field in cls.fields}
+        return cls({name: text for name, text in texts.items() if text}, **more)
+
+    @cached_property
+    def values(self) -> dict[Field, Any]:
+        """Return what was given, as read: None if it cannot be read."""
+        known = {field.name: field for field in self.fields}
+        return {known[name]: known[name].read(text) for name, text in self.given.items()}
+
+    @property
+    def unreadable(self) -> Field | None:
+        return next((field for field, value in self.values.items() if value is None), None)
+
+    def keep(self, found: QuerySet[M]) -> QuerySet[M]:
+        """Keep the rows that match the fields with a column."""
+        return found.none() if self.unreadable else found.filter(self.matches)
+
+    @property
+    def matches(self) -> Q:
+        return Q(**{f.column: value for f, value in self.values.items() if f.column})
+
+    def other(self, **changed: object) -> str:
+        """Return the address's query with some parameters replaced, or removed by ""."""
+        return urlencode({name: text for name, text in {**self.given, **changed}.items() if text})
+
+    @property
+    def query(self) -> str:
+        return self.other()
+
+    def form(self, **choices: Iterable[tuple[str, str]]) -> list[FormField]:
+        """Return each field with its choices and its text; what has an empty choice is left out."""
+        found: list[FormField] = []
+        for field in self.fields:
+            offered, text = list(choices.get(field.name, ())), self.given.get(field.name, "")
+            if offered and text and text not in dict(offered):
+                offered.insert(0, (text, text))
+            if offered or field.name not in choices:
+                found.append((field, offered, text))
+        return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import time_machine
 from django.db import transaction
-from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -28,7 +27,7 @@ from agents.external.waiting import Awaited, _settled
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage
 from agents.runs import launching
-from agents.runs.listing import ENDING, LISTENING, OUT, find_runs
+from agents.runs.listing import ENDING, LISTENING, OUT, RunFilter, find_runs
 from agents.shell import refusal
 from tests.api.test_endpoints import Caller
 from tests.audit.test_columns import faults
@@ -117,7 +116,7 @@ def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene)
 
 def in_list(scene: Scene) -> str:
     """Return what the list of runs says of the only one."""
-    [row] = find_runs(scene.omar, QueryDict()).rows
+    [row] = find_runs(scene.omar, RunFilter({})).rows
     return row.outcome
 
 
@@ -377,8 +376,8 @@ def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> N
             session.report("ls", exit_code=0)
         session.end("The shop was made.")
 
-    rows = {row.run.reference: row.chip for row in find_runs(scene.omar, QueryDict()).rows}
-    [found] = find_runs(scene.omar, QueryDict("came_of=blocked")).rows
+    rows = {row.run.reference: row.chip for row in find_runs(scene.omar, RunFilter({})).rows}
+    [found] = find_runs(scene.omar, RunFilter({"came_of": "blocked"})).rows
     assert rows["case-0"] == ("block", "Done: blocked")
     assert rows["case-1"] == ("approve", "Done: carried out")
     assert "blocked" not in rows["case-2"][1]

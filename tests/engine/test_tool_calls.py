@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.http import QueryDict
 from django.test import override_settings
 
 from agents import results
 from agents.core.requests import Json
 from agents.desks.refunds.limits import REFERENCE, STRICT
 from agents.models import Run
-from agents.runs.listing import find_runs
+from agents.runs.listing import RunFilter, find_runs
 from agents.runs.messages import messages_of
 from tests.conformance import harness
 from tests.desks import bank
@@ -389,10 +388,10 @@ def test_an_end_says_what_came_of_the_goal(replies: Any, came_of: str, chip: str
     told = results.result(run)
     assert (told["status"], told["stop_reason"]) == ("ok", "success")
     assert told["came_of"] == came_of
-    [row] = find_runs(scene.omar, QueryDict(f"came_of={came_of}")).rows
+    [row] = find_runs(scene.omar, RunFilter({"came_of": came_of})).rows
     assert (row.run, row.chip[1]) == (run, chip)
     others = {"carried_out", "answered", "nothing_done"} - {came_of}
-    assert not any(find_runs(scene.omar, QueryDict(f"came_of={one}")).rows for one in others)
+    assert not any(find_runs(scene.omar, RunFilter({"came_of": one})).rows for one in others)
 
 
 def test_a_call_made_before_is_told_and_not_made_again() -> None:

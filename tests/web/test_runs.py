@@ -148,7 +148,7 @@ def test_ends_that_came_can_be_chosen(scene: Scene, golden: Golden) -> None:
     launching.cancel(run_id=cancelled.pk, by=scene.omar, reason="Launched twice.", at=at)
 
     def offered(client: Client, **asked: str) -> list[str]:
-        page = client.get(reverse("runs"), asked).text.partition('id="stop_reason"')[2]
+        page = client.get(reverse("runs"), asked).text.partition('id="by-stop_reason"')[2]
         return re.findall(r'<option value="([^"]+)"', page.partition("</select>")[0])
 
     ends = ["cancelled", "supervisor_block", "supervisor_block:subject_mismatch"]
