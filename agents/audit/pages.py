@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
@@ -15,7 +14,7 @@ from django.db import connection
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
-from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
@@ -35,11 +34,10 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import UNREADABLE
-from agents.sdk.adjustments import label_of
 from agents.shell import access
 from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
-from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_amount, read_currency, read_time
-from agents.shell.listing import Keyset, Page, occurring
+from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_time
+from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, Keyset, Page, occurring
 from agents.shell.pages import action, page
 
 NAMED = 100  # faults on the page
@@ -49,15 +47,10 @@ _ENTRY_BYTES = 500  # per entry of a verifiable copy, with its share of the head
 FEW = 4000  # requests or calls of one amount that are looked up by their keys
 RUNS = 500  # the newest of a subject or an amount
 _ABOUT = ("run__desk", "run__pattern", "run__subject_key", "run__subject_label")
-_FILTERS = (
-    *("event", "person", "subject", "agent", *AMOUNTS),
-    *("run", "since", "until", "all", "workspace"),
-)
 # Events of one moment may be written out of the order of their times.
 _DISORDER = timedelta(hours=1)
 NEWEST = 2**63 - 1  # no event has a larger key
 _COLUMNS = [field.name for field in Event._meta.concrete_fields]
-_LABELS = {"since": "From", "until": "To"}
 
 
 @page
@@ -91,7 +84,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 @in_utc
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
-    wanted = _read_filter(request.POST)
+    wanted = LogFilter.of(request.POST)
     workspaces = access.workspaces_to_audit(access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
@@ -122,10 +115,11 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 
 def _page(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
-    wanted = _read_filter(request.GET)
+    wanted = LogFilter.of(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = find_events(workspace, wanted)
     kinds = _kinds_of(workspace)
+    choices = kind_labels(kinds | {wanted.given.get("event", "")} - {""})
     is_archived = "archive.written" in kinds
     state = _state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
@@ -135,7 +129,7 @@ def _page(request: HttpRequest) -> HttpResponse:
         "archived": _archived_runs(workspace, wanted) if is_archived else 0,
         "wanted": wanted,
         "given": wanted.given,
-        "kinds": kind_labels(kinds | {wanted.given.get("event", "")} - {""}),
+        "fields": wanted.form(event=choices, all=(), workspace=()),
         "workspaces": workspaces,
         "workspace": workspace,
         "state": state,
@@ -292,29 +286,33 @@ class _HasActor(Func):
     output_field = BooleanField()
 
 
-@dataclass(frozen=True)
-class Filter:
-    """A filter of the log; if a field is invalid, it is named and nothing matches."""
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
-    given: dict[str, str]
-    unreadable: str  # the invalid field, or ""
 
-    @property
-    def query(self) -> str:
-        return urlencode(self.given)
+class LogFilter(Filter):
+    """The filter of the log."""
 
-    @property
-    def unreadable_label(self) -> str:
-        return _LABELS.get(self.unreadable, label_of(self.unreadable))
+    fields = (
+        Field("event", "What happened"),
+        Field("person", "Person"),
+        Field("subject", "Subject (number or key)"),
+        Field("agent", "Session of the agent"),
+        *AMOUNT_FIELDS,
+        Field("run", "Run", "run__pk", _uuid),
+        Field("since", "From (UTC)", read=read_time),
+        Field("until", "To (UTC)", read=read_time),
+        Field("all", "All events"),
+        Field("workspace", "Workspace"),
+    )
 
     @property
     def is_narrowed(self) -> bool:
         """Tell whether it leaves out events, apart from those of minor kinds."""
         return bool(self.given.keys() - {"all", "workspace"})
-
-    def other(self, **changed: str) -> str:
-        """Return the address with some fields replaced, or removed by ""."""
-        return urlencode({key: text for key, text in {**self.given, **changed}.items() if text})
 
     @property
     def query_of_all(self) -> str:
@@ -324,14 +322,6 @@ class Filter:
     def query_of_ledger(self) -> str:
         is_other = self.given.get("event", "") not in LEDGER
         return self.other(all="", **({"event": ""} if is_other else {}))
-
-
-def _read_filter(asked: QueryDict) -> Filter:
-    """Read the filter of a page's address."""
-    texts = {name: asked.get(name, "").strip() for name in _FILTERS}
-    given = {name: text for name, text in texts.items() if text}
-    bad = [name for name, text in given.items() if _READERS[name](text) is None]
-    return Filter(given, bad[0] if bad else "")
 
 
 @dataclass(frozen=True)
@@ -349,12 +339,12 @@ def events_of(workspace: Workspace) -> QuerySet[Event]:
     return found.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
-def find_events(workspace: Workspace, wanted: Filter) -> _Found:
+def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
     """Return the events that match a filter."""
-    found = events_of(workspace)
+    found = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:
-        return _Found(found.none())
+        return _Found(found)
     is_cut = False
     kinds: Func | Exact[Any] = _IsLedger(F("kind"))
     if "event" in given:
@@ -368,14 +358,12 @@ def find_events(workspace: Workspace, wanted: Filter) -> _Found:
         found = found.filter(_IsInfrequent(F("kind")))
     if "event" in given or "all" not in given:
         found = found.filter(kinds)
-    if "run" in given:
-        found = found.filter(run__pk=given["run"])
     if "agent" in given:  # of its sessions: other events name it in words only
         found = found.filter(run__agent__name=given["agent"], run__agent__workspace=workspace)
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
         found = found.filter(run__in=runs)
-    return _Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
+    return _Found(_within(found, workspace, *map(wanted.value, ("since", "until"))), is_cut)
 
 
 def _kinds_of(workspace: Workspace) -> set[str]:
@@ -385,10 +373,10 @@ def _kinds_of(workspace: Workspace) -> set[str]:
     return found | (set(FREQUENT) if "run.queued" in found else set())
 
 
-def _archived_runs(workspace: Workspace, wanted: Filter) -> int:
+def _archived_runs(workspace: Workspace, wanted: LogFilter) -> int:
     """Return the number of archived runs whose entries a filter might match."""
     gone = Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
-    if since := read_time(wanted.given.get("since", "")):
+    if since := wanted.value("since"):
         gone = gone.filter(before__gt=since)
     return gone.aggregate(runs=Sum("runs"))["runs"] or 0
 
@@ -417,11 +405,13 @@ def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> _Cop
 
 
 def _within(
-    found: QuerySet[Event], workspace: Workspace, since: datetime | None, given: dict[str, str]
+    found: QuerySet[Event],
+    workspace: Workspace,
+    since: datetime | None,
+    until: datetime | None,
 ) -> QuerySet[Event]:
     """Keep the events of a period, whose ends lie between two beginnings of chains."""
     begun = Event.objects.filter(_BeginsChain(F("seq")), workspace=workspace)
-    until = read_time(given.get("until", ""))
     if since:
         before = begun.filter(at__lt=since - _DISORDER).order_by("-at", "-pk").values("pk")[:1]
         found = found.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
@@ -432,7 +422,7 @@ def _within(
 
 
 def _runs(
-    workspace: Workspace, given: dict[str, str]
+    workspace: Workspace, given: Mapping[str, str]
 ) -> tuple[Sequence[UUID] | QuerySet[Run, Any], bool]:
     """Return the newest RUNS runs about a subject, or with an amount requested, granted or paid.
 
@@ -483,31 +473,3 @@ def page_of(found: QuerySet[Event], before: str) -> Page[EventLine]:
     """Return one page, whose cost does not depend on the log's length."""
     order = Keyset()
     return order.cut(tell_events(read_events(order.after(found, before), PAGE + 1)), PAGE)
-
-
-def _storable(text: str) -> str | None:
-    """Return a text that a row may hold; PostgreSQL rejects NUL."""
-    return None if "\0" in text else text
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
-_READERS: dict[str, Callable[[str], object]] = {
-    "event": _storable,
-    "person": _storable,
-    "subject": _storable,
-    "agent": _storable,
-    "amount_from": read_amount,
-    "amount_to": read_amount,
-    "currency": read_currency,
-    "run": _uuid,
-    "since": read_time,
-    "until": read_time,
-    "all": _storable,
-    "workspace": _storable,
-}

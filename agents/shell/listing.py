@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import connection, connections
 from django.db.models import Model, Q, QuerySet
 
-from agents.shell.formats import read_amount, read_time
+from agents.shell.formats import read_amount, read_currency, read_time
 from agents.shell.pages import whole_number
 
 LONGEST = 200  # characters of a filter
@@ -52,6 +52,11 @@ class Field:
         return _INPUTMODES.get(self.read, "")
 
 
+AMOUNT_FIELDS = (
+    Field("amount_from", "Amount from", read=read_amount),
+    Field("amount_to", "Amount to", read=read_amount),
+    Field("currency", "Currency", read=read_currency),
+)
 # A field, its choices with their words, and its text. Without choices the text is typed.
 FormField: TypeAlias = tuple[Field, Sequence[tuple[str, str]], str]
 
@@ -78,6 +83,10 @@ class Filter:
     @property
     def unreadable(self) -> Field | None:
         return next((field for field, value in self.values.items() if value is None), None)
+
+    def value(self, name: str) -> Any:
+        """Return what was given for a field, as read; None for nothing."""
+        return next((value for field, value in self.values.items() if field.name == name), None)
 
     def keep(self, found: QuerySet[M]) -> QuerySet[M]:
         """Keep the rows that match the fields with a column."""

@@ -99,7 +99,12 @@ def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
 
 @pytest.mark.parametrize(
     ("field", "label"),
-    [("run", "Run"), ("since", "From"), ("amount_from", "Amount from"), ("currency", "Currency")],
+    [
+        ("run", "Run"),
+        ("since", "From (UTC)"),
+        ("amount_from", "Amount from"),
+        ("currency", "Currency"),
+    ],
 )
 def test_a_filter_that_makes_no_sense_is_named(auditor: Client, field: str, label: str) -> None:
     page = auditor.get(reverse("audit"), {field: "2026-13-45T99:99"}).text
@@ -113,7 +118,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 ) -> None:
     monkeypatch.setattr(pages, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = pages.find_events(scene.workspace, pages.Filter({"all": "1"}, "")).events
+    found = pages.find_events(scene.workspace, pages.LogFilter({"all": "1"})).events
 
     seen: list[int] = []
     before = ""
@@ -182,7 +187,7 @@ def test_the_log_takes_at_most_twelve_queries(
 def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
     """With an index for the order only, the log would be read until fifty rows match."""
     go(scene.launch())
-    found = pages.find_events(scene.workspace, pages.Filter(asked, "")).events[:51]
+    found = pages.find_events(scene.workspace, pages.LogFilter(asked)).events[:51]
 
     assert index in found.explain()
 

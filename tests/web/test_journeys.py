@@ -347,7 +347,7 @@ def test_a_filter_is_folded_where_it_would_hide_the_first_row(
     scene.add("ada", Role.ADMIN)
     with console() as site:
         ada = desk(browser, site, "ada", complaints)
-        for name, field in (("runs", "#by-launcher"), ("audit", "#person")):
+        for name, field in (("runs", "#by-launcher"), ("audit", "#by-person")):
             for width in (1440, 720, 390):  # 720: 1440 at a zoom of 200 %
                 ada.set_viewport_size({"width": width, "height": 844})
                 ada.goto(f"{site}/{name}/")
