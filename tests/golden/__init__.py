@@ -101,7 +101,7 @@ def text_of(page: str) -> str:
         text = _number(text, form, name)
     for form, name in MASKED:
         text = form.sub(name, text)
-    return text
+    return "".join(one if one == "\n" or one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _number(text: str, form: re.Pattern[str], name: str) -> str:

@@ -14,9 +14,10 @@ from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation
 from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, go
+from tests.golden import Golden
 from tests.privacy.searching import places_of
-from tests.web.test_outputs import client_of, form, open_request
-from tests.web.words import words
+from tests.web.test_outputs import form, open_request
+from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,23 +26,9 @@ OWN_KEY = "opaque-value-of-the-key"
 OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with questions."
 
 
-def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Scene) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
-
-    page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
-
-    assert escalation.kind == "output"
-    assert not SentMail.objects.exists()
-    assert "The email to Anna" in words(page)
-    assert "As promised we know that Customer 42 is Anna" in page
-    assert "They begin: As promised we know that Customer 42 is Anna with the plan …" in words(page)
-    assert "No money was moved." in page
-    assert "Send an email to Anna" in page
-
-
 @pytest.mark.proves("I10")
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])
-def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> None:
+def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, golden: Golden, verdict: str) -> None:
     escalation = open_request(scene, ASKS, "customer-reply")
     wanted = form(escalation, verdict=verdict, correction=OURS.replace("\n", "\r\n"))
 
@@ -53,77 +40,57 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     assert [mail.body for mail in SentMail.objects.all()] == [body]
     effect = Effect.objects.get(run=run, tool="send_reply")
     assert effect.escalation_id == escalation.pk
-    page = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
-    told = "as the agent wrote it" if verdict == "approve" else "as rita edited it"
-    assert f"The email was sent {told}." in words(page)
-    for part in ("as rita edited it", "Call +1 900 555 0100"):
-        assert (part in words(page)) == (verdict == "adjust")
-    trace = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
-    assert "Carried out 1 email no payment or change proposed" in words(trace)
+    card = client_of(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    golden.check(f"card/email-{verdict}", {"rita": card})
 
 
 @pytest.mark.proves("I41")
-def test_a_letter_is_refused_with_what_would_be_gone_and_sent_with_an_address(
-    scene: Scene,
-) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
+def test_letter_that_would_lose_words_is_refused(scene: Scene, golden: Golden) -> None:
+    escalation, rita = open_request(scene, ASKS, "customer-reply"), client_of(scene.rita)
+    pages = {"asked": rita.get(reverse("approval", args=[escalation.pk])).text}
     own = "Hello Anna,\n\nwrite to help@shop.example with 4111 1111 1111 1111."
-    wanted = form(escalation, verdict="adjust", correction=own)
 
-    page = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    for name, text in {"with a card number": own, "an empty one": " "}.items():
+        wanted = form(escalation, verdict="adjust", correction=text)
+        answered = rita.post(reverse("decide", args=[escalation.pk]), wanted)
+        assert answered.status_code == 422, name
+        assert text.replace("\n", "&#10;") in answered.text or text in answered.text
+        pages[name] = answered.text
 
-    assert "Anna #42 would read [card number] in place of what you wrote" in page.text
-    assert own.replace("\n", "&#10;") in page.text or own in page.text
+    golden.check("card/refused-email", pages)
     escalation.refresh_from_db()
     assert escalation.state == "open"
     assert not SentMail.objects.exists()
     own = "Hello Anna,\n\nwrite to help@shop.example with questions."
     wanted = form(escalation, verdict="adjust", correction=own)
-    client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+    rita.post(reverse("decide", args=[escalation.pk]), wanted)
     go(escalation.run)
     assert [mail.body for mail in SentMail.objects.all()] == [own]
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed", "says"),
-    [
-        (
-            "Hello Anna,\n\nyou paid USD 1,200.00.",
-            "yes",
-            "Found in the ledger or on record: USD 1,200.00.",
-        ),
-        ("Hello Anna,\n\nwe paid $900.", "yes", "No amount with a currency code was found"),
-        ("Hello Anna,\n\nwe paid 900.00 USD.", "yes", "Neither ledger nor record has 900.00 USD."),
-        ("Hello Anna,\n\ncard 4111 1111 1111 1111.", "no", "would read [card number]"),
-        ("Hello \u202eAnna.", "no", "without control or invisible characters"),
-    ],
-)
-def test_an_email_is_judged_while_a_person_edits_it(
-    scene: Scene, text: str, allowed: str, says: str
-) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
+EDITED = {
+    "an amount of the ledger": "Hello Anna,\n\nyou paid USD 1,200.00.",
+    "no currency code": "Hello Anna,\n\nwe paid $900.",
+    "an amount that no record has": "Hello Anna,\n\nwe paid 900.00 USD.",
+    "a card number": "Hello Anna,\n\ncard 4111 1111 1111 1111.",
+    "a letter that reverses": "Hello \u202eAnna.",
+}
+
+
+def test_an_email_is_judged_while_it_is_edited(scene: Scene, golden: Golden) -> None:
+    escalation, rita = open_request(scene, ASKS, "customer-reply"), client_of(scene.rita)
     place = reverse("judge-letter", args=[escalation.pk])
 
-    judged = client_of(scene.rita).post(place, {"correction": text}).text
+    judged = {name: rita.post(place, {"correction": text}).text for name, text in EDITED.items()}
 
-    assert f'data-allowed="{allowed}"' in judged
-    assert says in words(judged)
+    golden.check("card/judged-email", judged)
+    refused = [name for name, page in judged.items() if 'data-allowed="no"' in page]
+    assert refused == ["a card number", "a letter that reverses"]
     assert not escalation.run.events.filter(kind="decision.refused").exists()
 
 
-def test_an_email_that_was_emptied_is_asked_for_as_an_email(scene: Scene) -> None:
-    escalation = open_request(scene, ASKS, "customer-reply")
-
-    page = client_of(scene.rita).post(
-        reverse("decide", args=[escalation.pk]), form(escalation, verdict="adjust", correction=" ")
-    )
-
-    assert page.status_code == 422
-    assert "Write the email." in page.text
-
-
 @pytest.mark.proves("I36")
-def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene: Scene) -> None:
+def test_letter_with_masks_is_not_sent_as_it_stands(scene: Scene, golden: Golden) -> None:
     letter = f"Your card 4111 1111 1111 1111, and password: {OWN_KEY}. Write to eve@else.example."
 
     def says(role: str, inputs: Json) -> str:
@@ -142,7 +109,8 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
 
     page = client_of(scene.rita).post(reverse("decide", args=[held.pk]), form(held))
 
-    assert "[card number] and [secret] in place of what the agent wrote" in page.text
+    golden.check("card/masked-email", {"rita": page.text})
+    assert page.status_code == 422
     assert "".join(places_of(OWN_KEY) + places_of("4111 1111") + places_of("\\u0034")) == ""
     assert not SentMail.objects.exists()
     client_of(scene.rita).post(
@@ -152,17 +120,8 @@ def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene:
     assert [mail.body for mail in SentMail.objects.all()] == [OURS]
 
 
-def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
-    run = go(scene.launch("Anna asks.", pattern="workflow", workflow="customer-reply"))
-
-    page = client_of(scene.rita).get(reverse("run", args=[run.pk])).text
-
-    assert "The same model (demo) did this work and judged it" in page
-    assert "OPENAI_" not in page
-
-
 @pytest.mark.proves("I46")
-def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
+def test_a_letter_too_long_to_be_sent_says_so(scene: Scene, golden: Golden) -> None:
     """The run says so once it stops, and a draft's card before anybody approves it."""
     letter = "Thank you. " * 400
 
@@ -181,12 +140,14 @@ def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
         [run] = advance_all([scene.launch_scenario("reply")])
         [asks] = advance_all([scene.launch_scenario("judge-asks")])
 
-    page = words(client_of(scene.rita).get(reverse("run", args=[run.pk])).text)
     assert run.state == RunState.STOPPED
     assert not SentMail.objects.exists()
-    assert "text was longer than the 4,000 characters that can be read and sent" in page
-    held = Escalation.objects.get(run=asks)
-    card = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
+    held, rita = Escalation.objects.get(run=asks), client_of(scene.rita)
     assert len(held.action["post"]["actual_output"]) > 4000
-    assert "Too long for an email" in card
-    assert "an email has at most 4,000" in card
+    golden.check(
+        "card/too-long",
+        {
+            "run": rita.get(reverse("run", args=[run.pk])).text,
+            "card": rita.get(reverse("approval", args=[held.pk])).text,
+        },
+    )
