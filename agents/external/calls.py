@@ -33,6 +33,7 @@ from agents.tools import TOOLS, Tool, is_by_agent
 WAITING = "waiting"
 _ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
 _NOT_OVER = (WAITING, _ALLOWED, TAKEN)
+_LEFT_OPEN = (*_NOT_OVER, UNKNOWN)  # of a run that has ended, by its ledger
 MOST_ROWS = 100  # calls or events in one answer
 _OF_FIRST = ("status", "reason", "arguments", "result", "answered_at")  # of a repeated call
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
@@ -88,10 +89,10 @@ def calls_of(
 
     A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
     """
-    found = AgentCall.objects.filter(agent=agent, is_end=False, pk__gt=after).order_by("pk")
-    found = found.filter(reference=run.reference or "") if run else found
-    found = found.filter(key__startswith=key) if key else found
-    return with_runs(found[:most])
+    rows = AgentCall.objects.filter(agent=agent, is_end=False, pk__gt=after).order_by("pk")
+    rows = rows.filter(reference=run.reference or "") if run else rows
+    rows = rows.filter(key__startswith=key) if key else rows
+    return with_runs(rows[:most])
 
 
 def with_runs(rows: Iterable[AgentCall]) -> list[ProposedCall]:
@@ -146,12 +147,12 @@ def outcomes_of(
     steps = defaultdict(list)
     for step in _steps_of(calls).filter(run__in=kept).order_by("position"):
         steps[step.run_id, turn_of(step.key)].append(step)
-    told = [_told(call, steps[call.run.pk, turn_of(call.row.step)]) for call in calls]
+    outcomes = [_outcome_of(call, steps[call.run.pk, turn_of(call.row.step)]) for call in calls]
     left = [
-        (call, one, (call.run.pk, turn_of(call.row.step)))
-        for call, one in zip(calls, told, strict=True)
+        (call, outcome, (call.run.pk, turn_of(call.row.step)))
+        for call, outcome in zip(calls, outcomes, strict=True)
         if call.row.step
-        and (one["status"] in _NOT_OVER or (one["status"] == UNKNOWN and call.run.state in ENDED))
+        and outcome["status"] in (_NOT_OVER if call.run.state not in ENDED else _LEFT_OPEN)
     ]
     ended = [call.run.pk for call, _, _ in left if call.run.state in ENDED]
     effects = defaultdict(set)
@@ -160,33 +161,33 @@ def outcomes_of(
         effects[run, turn_of(key)].add(state)
     turns = [at for _, _, at in left if any(s.kind in (USE, "escalate") for s in steps[at])]
     held = Escalation.objects.filter(run__in={run for run, _ in turns}, state=EscalationState.OPEN)
-    asked = {(one.run_id, turn_of(one.step.key)): one for one in held.select_related("step")}
-    for call, one, at in left:
+    requests = {(one.run_id, turn_of(one.step.key)): one for one in held.select_related("step")}
+    for call, outcome, at in left:
         if call.run.state in ENDED:
-            one |= _left_by_end(call.run, effects[at])
+            outcome |= _left_by_end(call.run, effects[at])
         else:
-            one |= _waiting_for(call.run, asked.get(at))
-    for call, one in zip(calls, told, strict=True):
-        if one["status"] in _NOT_OVER and call.run.state in ENDED:  # no slot ever had it
-            one |= _left_by_end(call.run, set())
-        if not (one["sentence"] and one["is_ruling"]):
-            one["sentence"] = end_sentence(str(one["reason"])) or one["sentence"]
-        if one["status"] == UNKNOWN and call.run.state not in ENDED:
-            one["sentence"] = _UNKNOWN_YET
-        del one["is_ruling"]
-        if one["status"] != WAITING:
-            one["waiting_for"] = ""
-        if one["status"] not in (EXECUTED, NOT_EXECUTED):
-            one["result"] = None
+            outcome |= _waiting_for(call.run, requests.get(at))
+    for call, outcome in zip(calls, outcomes, strict=True):
+        if outcome["status"] in _NOT_OVER and call.run.state in ENDED:  # no slot ever had it
+            outcome |= _left_by_end(call.run, set())
+        if not (outcome["sentence"] and outcome["is_ruling"]):
+            outcome["sentence"] = end_sentence(str(outcome["reason"])) or outcome["sentence"]
+        if outcome["status"] == UNKNOWN and call.run.state not in ENDED:
+            outcome["sentence"] = _UNKNOWN_YET
+        del outcome["is_ruling"]
+        if outcome["status"] != WAITING:
+            outcome["waiting_for"] = ""
+        if outcome["status"] not in (EXECUTED, NOT_EXECUTED):
+            outcome["result"] = None
         for name in ("proposed", "arguments", "result"):
-            one[name] = _as_sent(call, one[name])
-        offered, reason = call.run.limits.proposable, str(one["reason"])
-        form = _form_words(reason, str(one["tool"]), one["proposed"], offered)
-        one["sentence"] = " ".join(filter(None, (one["sentence"], form)))
-    _tell_held([(call.run, one) for call, one in zip(calls, told, strict=True)])
+            outcome[name] = _as_sent(call, outcome[name])
+        offered, reason = call.run.limits.proposable, str(outcome["reason"])
+        form = _form_words(reason, str(outcome["tool"]), outcome["proposed"], offered)
+        outcome["sentence"] = " ".join(filter(None, (outcome["sentence"], form)))
+    _tell_held([(call.run, outcome) for call, outcome in zip(calls, outcomes, strict=True)])
     if with_repeats:
-        _tell_repeats(calls, told)
-    return told
+        _tell_repeats(calls, outcomes)
+    return outcomes
 
 
 def _steps_of(calls: Sequence[ProposedCall]) -> QuerySet[Step]:
@@ -196,11 +197,11 @@ def _steps_of(calls: Sequence[ProposedCall]) -> QuerySet[Step]:
     return Step.objects.filter(reduce(or_, own)) if own else Step.objects.none()
 
 
-def _tell_repeats(calls: Sequence[ProposedCall], told: Sequence[dict[str, Json]]) -> None:
+def _tell_repeats(calls: Sequence[ProposedCall], outcomes: Sequence[dict[str, Json]]) -> None:
     """Tell of calls what those came to that they repeat, in place of where these are found."""
     places = [
-        [(one.get("run", str(call.run.pk)), f"{one['turn']}call") for one in said["repeats"]]
-        for call, said in zip(calls, told, strict=True)
+        [(one.get("run", str(call.run.pk)), f"{one['turn']}call") for one in outcome["repeats"]]
+        for call, outcome in zip(calls, outcomes, strict=True)
     ]
     wanted = {place for own in places for place in own}
     steps = {"run__in": {run for run, _ in wanted}, "step__in": {step for _, step in wanted}}
@@ -212,8 +213,8 @@ def _tell_repeats(calls: Sequence[ProposedCall], told: Sequence[dict[str, Json]]
         | {name: one[name] for name in _OF_FIRST}
         for call, one in zip(first, outcomes_of(first, with_repeats=False), strict=True)
     }
-    for said, own in zip(told, places, strict=True):
-        said["repeats"] = [came[place] for place in own if place in came]
+    for outcome, own in zip(outcomes, places, strict=True):
+        outcome["repeats"] = [came[place] for place in own if place in came]
 
 
 def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
@@ -237,28 +238,29 @@ def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
     return {"waiting_for": "two_people" if takes_two else "person"}
 
 
-def _told(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
+def _outcome_of(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
     """Return what a call's steps say of it."""
     row, run = call.row, call.run
     texts = ("reason", "sentence", "tool", "rule", "changed_by", "decided_by", "comment")
-    told: dict[str, Json] = {"key": row.key, "status": WAITING, "kind": "tool", "repeats": []}
-    told |= dict.fromkeys(texts, "")
-    told |= dict.fromkeys(("proposed", "arguments", "result", "answered_at"))
-    told["waiting_for"] = "turn"  # until a slot has it
-    told["is_ruling"] = False  # whether it was not carried out for what its ruling says
-    asked = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
-    told |= {"tool": asked.get("name", ""), "proposed": asked.get("args")}
-    if "question" in asked:
-        told |= {"kind": "question", "proposed": {n: asked[n] for n in ("question", "choices")}}
-    _tell_rulings(told, own, run)
-    told["status"] = _left_to_agent(own) or WAITING
-    said = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
-    if said:
-        told |= {name: said.asked["facts"][name] for name in ("status", "reason")}
-        told["answered_at"] = said.ended_at.isoformat() if said.ended_at else None
-    if told["status"] == UNKNOWN:
-        told |= _known_later(own)
-    return told
+    outcome: dict[str, Json] = {"key": row.key, "status": WAITING, "kind": "tool", "repeats": []}
+    outcome |= dict.fromkeys(texts, "")
+    outcome |= dict.fromkeys(("proposed", "arguments", "result", "answered_at"))
+    outcome["waiting_for"] = "turn"  # until a slot has it
+    outcome["is_ruling"] = False  # whether it was not carried out for what its ruling says
+    proposal = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
+    outcome |= {"tool": proposal.get("name", ""), "proposed": proposal.get("args")}
+    if "question" in proposal:
+        outcome["kind"] = "question"
+        outcome["proposed"] = {name: proposal[name] for name in ("question", "choices")}
+    _tell_rulings(outcome, own, run)
+    outcome["status"] = _left_to_agent(own) or WAITING
+    answer = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
+    if answer:
+        outcome |= {name: answer.asked["facts"][name] for name in ("status", "reason")}
+        outcome["answered_at"] = answer.ended_at.isoformat() if answer.ended_at else None
+    if outcome["status"] == UNKNOWN:
+        outcome |= _known_later(own)
+    return outcome
 
 
 def _known_later(own: list[Step]) -> dict[str, Json]:
@@ -269,8 +271,8 @@ def _known_later(own: list[Step]) -> dict[str, Json]:
     last, at = used[-1], used[-1].ended_at
     is_error = reports_error(last.reply)
     reason = last.failed or (f"tool_error:{last.asked['tool']}" if is_error else "")
-    found = {"status": NOT_EXECUTED if reason else EXECUTED, "reason": reason}
-    return {**found, "answered_at": at.isoformat() if at else None}
+    outcome = {"status": NOT_EXECUTED if reason else EXECUTED, "reason": reason}
+    return {**outcome, "answered_at": at.isoformat() if at else None}
 
 
 def _left_to_agent(steps: list[Step]) -> str:
@@ -282,33 +284,33 @@ def _left_to_agent(steps: list[Step]) -> str:
     return TAKEN if is_taken else ""
 
 
-def _tell_rulings(told: dict[str, Json], steps: list[Step], run: Run) -> None:
+def _tell_rulings(outcome: dict[str, Json], steps: list[Step], run: Run) -> None:
     """Fill in how a call was ruled on, what a person made of it, and its result."""
     reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
     if reviews:
         last = reviews[-1]
-        told["is_ruling"] = last["decision"] == "block"
+        outcome["is_ruling"] = last["decision"] == "block"
         # A yes is followed by a review that allows: what a person was asked for says more.
         asking = [review for review in reviews if review["decision"] == "escalate"]
-        telling = (last if told["is_ruling"] or not asking else asking[-1])["deciding"]
-        told |= {"rule": telling["rule"], "sentence": telling["sentence"]}
-        told["arguments"] = _in_units(run, last["action"].get("args"))
+        telling = (last if outcome["is_ruling"] or not asking else asking[-1])["deciding"]
+        outcome |= {"rule": telling["rule"], "sentence": telling["sentence"]}
+        outcome["arguments"] = _in_units(run, last["action"].get("args"))
         repeated = (review["facts"].get("repeats") for review in reversed(reviews))
-        told["repeats"] = next(filter(None, repeated), [])
+        outcome["repeats"] = next(filter(None, repeated), [])
         if any(review["revisions"] for review in reviews):
-            told["changed_by"] = "policy"
+            outcome["changed_by"] = "policy"
     for step in steps:
         if step.kind == "escalate" and step.reply:
             reply = step.reply
-            told |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
+            outcome |= {"decided_by": reply.get("by", ""), "comment": reply.get("comment", "")}
             if step.asked["kind"] == INQUIRY.stored:
-                said = reply.get("correction")
-                told["result"] = {"answer": said} if said else None
+                answer = reply.get("correction")
+                outcome["result"] = {"answer": answer} if answer else None
             elif reply.get("revised"):
-                told["changed_by"] = "person"
+                outcome["changed_by"] = "person"
         elif step.kind == "use" and step.ended_at is not None:
-            told["arguments"] = _in_units(run, step.asked["args"])
-            told["result"] = _in_units(run, step.reply)
+            outcome["arguments"] = _in_units(run, step.asked["args"])
+            outcome["result"] = _in_units(run, step.reply)
 
 
 def _in_units(run: Run, value: Json) -> Json:
@@ -387,14 +389,14 @@ def _form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> 
     known = [one for one in offered if one in TOOLS]
     if name not in known:
         return f"The desk's tools are: {', '.join(known)}."
-    schema, said = input_schema(TOOLS[name]), list[str]()
+    schema, sentences = input_schema(TOOLS[name]), list[str]()
     arguments = given if isinstance(given, Mapping) else {}
     if extra := [key[:_LONGEST] for key in arguments if key not in schema["properties"]]:
-        said.append(f"{name} has no {', '.join(extra[:_MOST])}.")
+        sentences.append(f"{name} has no {', '.join(extra[:_MOST])}.")
     if missing := [key for key in schema["required"] if key not in arguments]:
-        said.append(f"The call lacks {', '.join(missing)}.")
+        sentences.append(f"The call lacks {', '.join(missing)}.")
     form = json.dumps(_form(schema), ensure_ascii=False)
-    return " ".join([*said, f"Write the arguments of {name} like this: {form}"])
+    return " ".join([*sentences, f"Write the arguments of {name} like this: {form}"])
 
 
 def _form(schema: Json) -> Json:
@@ -415,7 +417,7 @@ def _form(schema: Json) -> Json:
     if schema.get("format") == "date":
         return "a date: 2026-01-31"
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    said = " or ".join(str(_KINDS.get(kind, kind)) for kind in kinds)
+    words = " or ".join(str(_KINDS.get(kind, kind)) for kind in kinds)
     if "maxLength" in schema:
-        said += f" of up to {schema['maxLength']} characters"
-    return f"{said}. {schema['description']}" if "description" in schema else said
+        words += f" of up to {schema['maxLength']} characters"
+    return f"{words}. {schema['description']}" if "description" in schema else words

@@ -115,9 +115,9 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
 @api.post("/runs", response={200: RunAnswer, **PROBLEMS})
 def open_run(request: HttpRequest, body: OpenRun) -> dict[str, Any]:
     """Open a session. The same reference finds the same session, also after its end."""
-    told = body.dict()
-    claims = {name: told.pop(name) for name in sessions.CLAIMS}
-    run = sessions.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **told)
+    fields = body.dict()
+    claims = {name: fields.pop(name) for name in sessions.CLAIMS}
+    run = sessions.open_session(agent=agent_of(request), at=timezone.now(), claims=claims, **fields)
     return _run_answer(run)
 
 
@@ -160,7 +160,7 @@ def ask(
     traceparent: str = _PARENT,
 ) -> Status[Any]:
     """Ask a person, as a call that executes nothing: `executed` says that it was answered."""
-    asked = sessions.ask_person(
+    call = sessions.ask_person(
         agent=agent_of(request),
         run_id=run_id,
         key=idempotency_key,
@@ -168,7 +168,7 @@ def ask(
         at=timezone.now(),
         **body.dict(),
     )
-    return _call_answer(request, asked)
+    return _call_answer(request, call)
 
 
 @api.get("/calls", response={200: CallsAnswer, **PROBLEMS})
@@ -185,12 +185,12 @@ def list_calls(
     """
     agent = agent_of(request)
     mine = calls.run_of(agent, run) if run else None
-    found = calls.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
-    shown = found[:limit]
-    told = zip(shown, calls.outcomes_of(shown), strict=True)
+    rows = calls.calls_of(agent, run=mine, key=key, after=after, most=limit + 1)
+    shown = rows[:limit]
+    outcomes = zip(shown, calls.outcomes_of(shown), strict=True)
     return {
-        "calls": [one | place_of(call) for call, one in told],
-        "next": shown[-1].row.pk if len(found) > limit else None,
+        "calls": [one | place_of(call) for call, one in outcomes],
+        "next": shown[-1].row.pk if len(rows) > limit else None,
     }
 
 
@@ -288,12 +288,12 @@ def end_run(request: HttpRequest, run_id: UUID, body: EndRun) -> Status[Any]:
 
 
 def _call_answer(request: HttpRequest, call: calls.ProposedCall) -> Status[Any]:
-    told = calls.outcome_of_call(call) | place_of(call)
-    if told["status"] == calls.TAKEN:
-        told["permit"] = permits.permit_of(agent_of(request), call, at=timezone.now())
-    is_over = told["status"] != calls.WAITING and call.run.ended_at is not None
-    is_answered = told["status"] in ("executed", "not_executed", "allowed", "taken") or is_over
-    return Status(200 if is_answered else 202, told)
+    outcome = calls.outcome_of_call(call) | place_of(call)
+    if outcome["status"] == calls.TAKEN:
+        outcome["permit"] = permits.permit_of(agent_of(request), call, at=timezone.now())
+    is_over = outcome["status"] != calls.WAITING and call.run.ended_at is not None
+    is_answered = outcome["status"] in ("executed", "not_executed", "allowed", "taken") or is_over
+    return Status(200 if is_answered else 202, outcome)
 
 
 def place_of(call: calls.ProposedCall) -> dict[str, Any]:
@@ -341,12 +341,12 @@ def read_rows(
     limit: int = Query(100, ge=1, le=1000),
 ) -> dict[str, Any]:
     """Read a workspace's rows, as they are kept: masked as the policy says."""
-    asked = _TABLES[table]
-    found = asked.rows(request.auth)  # type: ignore[attr-defined]
-    if after and asked.order.place(found.model, after) is None:
+    kind = _TABLES[table]
+    whole = kind.rows(request.auth)  # type: ignore[attr-defined]
+    if after and kind.order.place(whole.model, after) is None:
         raise HttpError(422, "after: this is not the `next` of an answer.")
-    listed = asked.order.page(found, after, limit)
-    rows = [{"id": row.pk, **asked.show(row)} for row in listed.rows]
+    listed = kind.order.page(whole, after, limit)
+    rows = [{"id": row.pk, **kind.show(row)} for row in listed.rows]
     return {"rows": rows, "next": listed.older or None}
 
 
@@ -360,9 +360,9 @@ class _PagedRows(NamedTuple):
 
 def _run(run: Run) -> dict[str, Any]:
     names = ("reference", "pattern", "desk", "goal", "subject_key", "subject_label", "state")
-    told = {name: getattr(run, name) for name in (*names, "stop_reason", "outcome")}
-    told |= {"policy": run.policy.number, "launched_by": run.launched_by.get_username()}
-    return told | {
+    fields = {name: getattr(run, name) for name in (*names, "stop_reason", "outcome")}
+    fields |= {"policy": run.policy.number, "launched_by": run.launched_by.get_username()}
+    return fields | {
         "agent": run.agent.name if run.agent else "",
         "created_at": run.created_at,
         "ended_at": run.ended_at,
@@ -371,27 +371,27 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _request(request: Escalation) -> dict[str, Any]:
     names = ("kind", "state", "action", "subject_key", "resource", "amount_minor", "currency")
-    told = {name: getattr(request, name) for name in (*names, "created_at", "expires_at")}
+    fields = {name: getattr(request, name) for name in (*names, "created_at", "expires_at")}
     ruling = request.review["deciding"]
-    told |= {"run": request.run_id, "rule": ruling["rule"], "sentence": ruling["sentence"]}
-    return told | {"agent": request.run.agent.name if request.run.agent else ""}
+    fields |= {"run": request.run_id, "rule": ruling["rule"], "sentence": ruling["sentence"]}
+    return fields | {"agent": request.run.agent.name if request.run.agent else ""}
 
 
 def _decision(request: Escalation) -> dict[str, Any]:
     names = ("state", "decided_at", "comment", "patch", "granted_minor", "currency")
-    told = {name: getattr(request, name) for name in (*names, "is_simulated", "not_carried_out")}
+    fields = {name: getattr(request, name) for name in (*names, "is_simulated", "not_carried_out")}
     by = request.decided_by.get_username() if request.decided_by else ""
-    return told | {"run": request.run_id, "decided_by": by}
+    return fields | {"run": request.run_id, "decided_by": by}
 
 
 def _event(event: Event) -> dict[str, Any]:
-    told = {name: getattr(event, name) for name in ("seq", "kind", "actor", "at", "hash")}
-    return told | {"run": event.run_id, "facts": facts_of(event)}
+    fields = {name: getattr(event, name) for name in ("seq", "kind", "actor", "at", "hash")}
+    return fields | {"run": event.run_id, "facts": facts_of(event)}
 
 
 def _requests(workspace: Workspace) -> QuerySet[Escalation]:
-    found = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
-    return found.select_related("run__agent", "decided_by")
+    requests = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
+    return requests.select_related("run__agent", "decided_by")
 
 
 _BY_KEY = Keyset(is_oldest_first=True)

@@ -116,8 +116,8 @@ def make_key(
         )
         facts = {"agent": agent, "key": prefix, "token_sha256": key.token_sha256}
         facts |= {"expires_at": key.expires_at.isoformat()}
-        said = Entry("agent_key.made", facts, actor)
-        append_events([said], workspace_id=workspace.pk, at=at)
+        event = Entry("agent_key.made", facts, actor)
+        append_events([event], workspace_id=workspace.pk, at=at)
         return key, token
 
 
@@ -143,8 +143,8 @@ def _revoke(
     workspace, agent = _places(home)
     prefixes = list(keys.order_by("pk").values_list("prefix", flat=True))
     keys.update(revoked_at=at)
-    said = [Entry("agent_key.revoked", {"agent": agent, "key": one}, actor) for one in prefixes]
-    append_events(said, workspace_id=workspace.pk, at=at)
+    events = [Entry("agent_key.revoked", {"agent": agent, "key": one}, actor) for one in prefixes]
+    append_events(events, workspace_id=workspace.pk, at=at)
     return bool(prefixes)
 
 

@@ -64,15 +64,15 @@ def agent_add(request: HttpRequest) -> HttpResponse:
 def agent(request: HttpRequest, pk: int) -> HttpResponse:
     """List what an agent was told of its calls, newest first."""
     shown = access.agent_to_change(access.person(request), pk)
-    found = AgentCall.objects.filter(agent=shown, is_end=False)
-    listed = Keyset().page(found, request.GET.get("before", ""), _CALLS)
+    mine = AgentCall.objects.filter(agent=shown, is_end=False)
+    listed = Keyset().page(mine, request.GET.get("before", ""), _CALLS)
     calls = with_runs(listed.rows)
-    told = outcomes_of(calls)
+    outcomes = zip(calls, outcomes_of(calls), strict=True)
     context = {
         "nav": "agents",
         "agent": shown,
         "desk": desk_title(shown.desk),
-        "calls": [(call.row, call.run, one) for call, one in zip(calls, told, strict=True)],
+        "calls": [(call.row, call.run, outcome) for call, outcome in outcomes],
         "called": listed.rows[0] if listed.rows else None,
         "older": listed.older,
     }
@@ -155,7 +155,7 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
     desk = DESKS[agent.desk]
     known = desk.subject.first(agent.workspace.book_id, 1) if desk.subject.first else ()
     key = desk.subject.key_in(known[0]) if known else ""
-    told = {"reference": "first-try", "goal": "Try the connection.", "subject": key}
+    session = {"reference": "first-try", "goal": "Try the connection.", "subject": key}
     look: dict[str, Json] = {}
     for name, tool in desk.tools.items():
         schema = args_schema(tool.spec)
@@ -164,29 +164,29 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
             given = int(key) if is_number and key.isdigit() else key
             look = {"tool": name, "arguments": {tool.subject: given}}
     called = AgentCall.objects.filter(agent=agent, is_end=False).order_by("-pk").first()
-    opening, quoted = shlex.quote(json.dumps(told)), shlex.quote(json.dumps(look)) if look else ""
+    opening, quoted = (shlex.quote(json.dumps(one)) if one else "" for one in (session, look))
     return _Fresh(agent.name, token, agent, opening, quoted, called)
 
 
 def _workspace(
     request: HttpRequest, of: Callable[[User], list[Workspace]] = access.workspaces_with_agents
 ) -> Workspace:
-    found = of(access.person(request))
+    workspaces = of(access.person(request))
     given = request.POST if request.method == "POST" else request.GET
-    return access.choose_workspace(found, given.get("workspace", ""))
+    return access.choose_workspace(workspaces, given.get("workspace", ""))
 
 
 def _owner(workspace: Workspace, name: str) -> User:
     """Return a member by name. Raises BadForm."""
-    found = _may_own(workspace).filter(user__username=name.replace("\0", "")).first()
-    if found is None:
+    member = _may_own(workspace).filter(user__username=name.replace("\0", "")).first()
+    if member is None:
         raise BadForm("owner", "Choose who answers for the agent: an operator or an admin.")
-    return found.user
+    return member.user
 
 
 def _may_own(workspace: Workspace) -> Any:
-    found = Membership.objects.filter(workspace=workspace, role__in=access.LAUNCHES)
-    return found.filter(is_simulated=False).select_related("user").order_by("user__username")
+    members = Membership.objects.filter(workspace=workspace, role__in=access.LAUNCHES)
+    return members.filter(is_simulated=False).select_related("user").order_by("user__username")
 
 
 def _agents(
@@ -198,7 +198,7 @@ def _agents(
     status: int = 200,
 ) -> HttpResponse:
     valid, user = _valid_keys(), access.person(request)
-    found = access.agents_in(user, workspace).select_related("owner")
+    agents = access.agents_in(user, workspace).select_related("owner")
     is_admin = access.membership(user, workspace.pk).role == Role.ADMIN
     limits = readable_limits(workspace.policy)
     desks = [name for name in DESKS if limits is None or limits.covers(name)]
@@ -209,7 +209,7 @@ def _agents(
         "workspaces": access.workspaces_with_agents(user),
         "rows": [
             (agent, desk_title(agent.desk), agent.valid_keys)
-            for agent in found.prefetch_related(
+            for agent in agents.prefetch_related(
                 Prefetch("keys", queryset=valid, to_attr="valid_keys")
             ).order_by("name")
         ],

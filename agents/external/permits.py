@@ -115,19 +115,19 @@ def report_call(
             raise Refused("not_taken", "It was not taken, so there is nothing to report.")
         if run.is_emptied:
             raise Refused("session_ended", "It was erased: nothing more of it is kept.")
-        said = redact_for(run, {"executed": executed, "result": result})
+        report = redact_for(run, {"executed": executed, "result": result})
         if row.reported is not None:
-            if row.reported != said:
+            if row.reported != report:
                 raise Refused("reported", "Something else was reported first, which stands.")
             return ProposedCall(row, run)
-        row.reported = said
+        row.reported = report
         row.save(update_fields=["reported"])
         is_late = effect.state != EffectState.INTENDED
         with Commit(run, at=at) as commit:
-            told = {"key": effect.step.key, "executed": executed, "is_late": is_late}
-            commit.say("call.reported", told)
+            facts = {"key": effect.step.key, "executed": executed, "is_late": is_late}
+            commit.say("call.reported", facts)
             if executed and not is_late:
-                settle_reported(effect, said["result"], commit)
+                settle_reported(effect, report["result"], commit)
         return ProposedCall(row, run)
 
 
@@ -204,8 +204,8 @@ def public_keys() -> dict[str, Json]:
 
 def _as_jwk(key: Ed25519PrivateKey, kid: str) -> dict[str, Json]:
     shown = urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=").decode()
-    told = {"kty": "OKP", "crv": "Ed25519", "x": shown}
-    return {**told, "kid": kid, "alg": _ALGORITHM, "use": "sig"}
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": shown}
+    return {**jwk, "kid": kid, "alg": _ALGORITHM, "use": "sig"}
 
 
 @cache

@@ -313,8 +313,8 @@ class DescribedAPI(NinjaAPI):
             for operation in path.values():
                 for status, answer in operation["responses"].items():
                     if int(status) >= 400:
-                        [said] = answer["content"].values()
-                        answer["content"] = {"application/problem+json": said}
+                        [content] = answer["content"].values()
+                        answer["content"] = {"application/problem+json": content}
         return schema
 
     def _get_urls(self) -> list[Any]:
@@ -333,12 +333,12 @@ def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespo
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
         try:
-            told = view(request, *args, **named)
+            response = view(request, *args, **named)
         except Http404:  # the library's own root, which leads to no page here
             return unknown_address(request)
-        if not isinstance(told, HttpResponseNotAllowed):
-            return told
-        allowed = ", ".join(sorted(told["Allow"].split(", ")))
+        if not isinstance(response, HttpResponseNotAllowed):
+            return response
+        allowed = ", ".join(sorted(response["Allow"].split(", ")))
         no = problem(405, "not_allowed", f"This address takes {allowed}.")
         no["Allow"] = allowed
         return no

@@ -157,14 +157,14 @@ def propose(
     A known key returns what it was used for first, also after the end. Raises Refused,
     Run.DoesNotExist.
     """
-    told = dict(sources or {})
-    if len(told) > _MOST_SOURCES:
+    places = dict(sources or {})
+    if len(places) > _MOST_SOURCES:
         raise Refused("too_many_sources", f"A call names at most {_MOST_SOURCES} sources.")
-    for text in (*told, *told.values()):
+    for text in (*places, *places.values()):
         check_text(text, most=_MAX_SOURCE, what="source")
-    more = {"side_by_side": side_by_side, "sources": told, PARENT: traceparent}
-    asked = {"name": name, "args": with_integers(name, args)}
-    return _put(agent, run_id, _key(key), asked, at, more)
+    more = {"side_by_side": side_by_side, "sources": places, PARENT: traceparent}
+    proposal = {"name": name, "args": with_integers(name, args)}
+    return _put(agent, run_id, _key(key), proposal, at, more)
 
 
 def ask_person(
@@ -187,8 +187,8 @@ def ask_person(
         check_text(text, most=most, what="question")
     if len(choices) > _MOST_CHOICES or len({one.strip() for one in choices}) < len(choices):
         raise Refused("bad_choices", f"A question has up to {_MOST_CHOICES} different choices.")
-    asked = {"question": question.strip(), "choices": [one.strip() for one in choices]}
-    return _put(agent, run_id, _key(key), asked, at, {PARENT: traceparent})
+    proposal = {"question": question.strip(), "choices": [one.strip() for one in choices]}
+    return _put(agent, run_id, _key(key), proposal, at, {PARENT: traceparent})
 
 
 def _key(key: str) -> str:
@@ -240,26 +240,26 @@ class CallKeyReused(Refused):
 
 
 def _put(
-    agent: ExternalAgent, run_id: UUID, key: str, asked: Json, at: datetime, more: Json
+    agent: ExternalAgent, run_id: UUID, key: str, proposal: Json, at: datetime, more: Json
 ) -> ProposedCall:
     """Record a call, or the end, once by its key; `more` are further columns of its row."""
-    digest = keyed_digest([agent.pk, key, asked])
+    digest = keyed_digest([agent.pk, key, proposal])
     with transaction.atomic():
-        run, earlier, found = _lock_session(agent, run_id, key)
-        if known := next(iter(found.known), None):
+        run, earlier, session = _lock_session(agent, run_id, key)
+        if known := next(iter(session.known), None):
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run_of(agent, known.run_id))
-        _check_agent(agent, found.owners)
+        _check_agent(agent, session.owners)
         most = run.limits.calls_per_minute
-        _check_rate([call.proposed_at for call in found.before] if most else [at], most, at)
+        _check_rate([call.proposed_at for call in session.before] if most else [at], most, at)
         if run.state in ENDED:
             raise Refused("session_ended", end_sentence(run.stop_reason))
-        if found.ends:
+        if session.ends:
             raise Refused("session_ended", "The session is ending: it takes no further calls.")
-        steps = found.open_steps
-        waiting = found.waiting
-        if not more.get("is_end") and found.calls >= run.limits.max_tool_calls:
+        steps = session.open_steps
+        waiting = session.waiting
+        if not more.get("is_end") and session.calls >= run.limits.max_tool_calls:
             run, steps, waiting = _go_on(run, agent, steps, at), [], []
         for one in earlier:
             with Commit(one, at=at) as commit:
@@ -267,7 +267,7 @@ def _put(
                     wake(commit)
         with Commit(run, at=at) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
-            sent = _outline(asked, digest) if not more.get("is_end") else asked
+            sent = _outline(proposal, digest) if not more.get("is_end") else proposal
             sent = {**sent, "sources": sources} if sources else sent
             kept = redact_for(run, sent)
             if not more.get("is_end"):
@@ -286,7 +286,7 @@ def _put(
                 key_prefix=agent.key_prefix,
                 **more,
             )
-            if row.is_end and take_back(commit, found.open_steps):
+            if row.is_end and take_back(commit, session.open_steps):
                 wake(commit)
             _give_out(run, commit, steps, [*waiting, row])
             if row.pk is None:  # no slot took it at once
@@ -296,16 +296,16 @@ def _put(
     return ProposedCall(row, run, is_new=True)
 
 
-def _outline(asked: Json, digest: str) -> Json:
+def _outline(proposal: Json, digest: str) -> Json:
     """Return a call as it is kept: of one that no tool takes, its length and digest.
 
     Masking takes seconds for 256 kB, and what is refused is not worth the space.
     """
-    length, args = len(canonical(asked)), asked.get("args")
-    if length <= MAX_CALL and all(len(text) <= MAX_TEXT for _, text in texts_in(asked)):
-        kept = {"args": without_nulls(asked["name"], args)} if "name" in asked else {}
-        return {**asked, **kept}
-    name = asked["name"] if asked["name"] in TOOLS else ""
+    length, args = len(canonical(proposal)), proposal.get("args")
+    if length <= MAX_CALL and all(len(text) <= MAX_TEXT for _, text in texts_in(proposal)):
+        kept = {"args": without_nulls(proposal["name"], args)} if "name" in proposal else {}
+        return {**proposal, **kept}
+    name = proposal["name"] if proposal["name"] in TOOLS else ""
     return {"name": name, "args": {"characters": length, "digest": digest}, "too_large": True}
 
 
@@ -340,9 +340,9 @@ def _lock_session(
         if not open_runs:
             raise Run.DoesNotExist
         *earlier, run = open_runs
-        found = _fetch_session(agent, run, key)
-        if not found.has_gone_on:
-            return run, earlier, found
+        session = _fetch_session(agent, run, key)
+        if not session.has_gone_on:
+            return run, earlier, session
 
 
 def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
@@ -506,12 +506,12 @@ def key_salt(run: Run) -> str:
     return keyed_digest(["key", run.agent_id, run.reference])
 
 
-def content_key(run: Run, said: Json) -> str:
+def content_key(run: Run, content: Json) -> str:
     """Return the key of a call in a session by what was sent, for clients that have no key."""
-    return f"content:{keyed_digest(['content', run.agent_id, run.reference, said])}"
+    return f"content:{keyed_digest(['content', run.agent_id, run.reference, content])}"
 
 
 def keyed_digest(value: Json) -> str:
     """Return a digest of what was sent, which alone tells nobody what it was."""
-    told = canonical(value).encode("utf-8", "surrogatepass")
-    return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), told, "sha256").hex()
+    text = canonical(value).encode("utf-8", "surrogatepass")
+    return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), text, "sha256").hex()

@@ -190,19 +190,19 @@ def _wait_request(scope: Message) -> _WaitRequest | None:
     """Return what a request waits for; None for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
-    if (found := _PATH.fullmatch(scope["path"])) is None:
+    if (path := _PATH.fullmatch(scope["path"])) is None:
         return None
     given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(WAIT, "")
     seconds = int(given[:9]) if given.isascii() and given.isdigit() else 0
-    if not (seconds or found["events"]):
+    if not (seconds or path["events"]):
         return None
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     try:
-        run = UUID(found["run"]) if found["run"] else None
+        run = UUID(path["run"]) if path["run"] else None
     except ValueError:
         return None
-    awaited = Awaited("run", run) if run else Awaited("call", int(found["call"]))
-    if found["events"]:
+    awaited = Awaited("run", run) if run else Awaited("call", int(path["call"]))
+    if path["events"]:
         awaited = Awaited("events", run, event_number(headers.get(b"last-event-id", "")))
     token = headers.get(b"authorization", "").partition(" ")[2]
     return _WaitRequest(awaited, token, min(float(seconds), LONGEST))
@@ -239,7 +239,7 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
     calls = [one.key for one in awaited if one.kind == "call"]
     runs = [one.key for one in awaited if one.kind == "run"]
     events = [one for one in awaited if one.kind == "events"]
-    found = set[Awaited]()
+    settled = set[Awaited]()
     if calls:
         answer = Replace(OuterRef("step"), Value("/call"), Value("/answer"))
         steps = Step.objects.filter(run=OuterRef("run"))
@@ -250,15 +250,15 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
         is_answered = Q(Exists(steps.filter(key=answer)) & ~Exists(unknown))
         done = Q(run__ended_at__isnull=False) | is_answered | Exists(left)
         over = AgentCall.objects.filter(done, pk__in=calls)
-        found |= {Awaited("call", pk) for pk in over.values_list("pk", flat=True)}
+        settled |= {Awaited("call", pk) for pk in over.values_list("pk", flat=True)}
     if runs:
         ended = Run.objects.filter(pk__in=runs, ended_at__isnull=False)
-        found |= {Awaited("run", pk) for pk in ended.values_list("pk", flat=True)}
+        settled |= {Awaited("run", pk) for pk in ended.values_list("pk", flat=True)}
     if events:
-        told = Run.objects.filter(pk__in={one.key for one in events})
-        counts = dict(told.values_list("pk", "event_count"))
-        found |= {one for one in events if counts.get(one.key, 0) > one.seen}
-    return found
+        rows = Run.objects.filter(pk__in={one.key for one in events})
+        counts = dict(rows.values_list("pk", "event_count"))
+        settled |= {one for one in events if counts.get(one.key, 0) > one.seen}
+    return settled
 
 
 def ending_problem() -> HttpResponse:

@@ -86,11 +86,9 @@ def share_out(*, at: datetime) -> int:
     """Address due notifications, or postpone them. Return how many there were."""
     _look_around(at=at)
     due = Notification.objects.filter(addressed_at=None, due_at__lte=at)
-    found = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")[
-        :BATCH
-    ]
+    due = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")
     circle_of = cache(_circle_of)  # each workspace is read once
-    return sum(_share_or_wait(one, circle_of, at=at) for one in found)
+    return sum(_share_or_wait(one, circle_of, at=at) for one in due[:BATCH])
 
 
 def _share_or_wait(notification: Notification, circle_of: _CircleOf, *, at: datetime) -> int:
@@ -110,8 +108,8 @@ def _look_around(*, at: datetime) -> None:
     if time.monotonic() - _looked_at < MINUTE:
         return
     _looked_at = time.monotonic()
-    told = Notification.objects.filter(kind=Kind.ATTENTION, detail=UNTOLD)
-    known = told.filter(run=OuterRef("run_id"))
+    sent = Notification.objects.filter(kind=Kind.ATTENTION, detail=UNTOLD)
+    known = sent.filter(run=OuterRef("run_id"))
     untold = untold_effects(since=at - _LOOK_BACK).filter(~Exists(known)).select_related("run")
     # Two workers may both create it: its key prevents a second message.
     Notification.objects.bulk_create(

@@ -85,11 +85,11 @@ def note_of(notification: Notification) -> Note:
         facts |= {"stage": stage, "scope": scope}
         return Note(kind, headline, lines, url_of("kill"), facts)
     facts["run"] = str(run.pk)
-    told, asked = _HAPPENED[Kind(kind)], _mask(notification, run.subject_label)
+    happened, what = _HAPPENED[Kind(kind)], _mask(notification, run.subject_label)
     matter, url = _why_attention(notification, run), url_of("run", run.pk)
     lines = [matter]
     if request is not None:
-        asked = _mask(
+        what = _mask(
             notification,
             ask_in_words(
                 request.kind,
@@ -100,18 +100,18 @@ def note_of(notification: Notification) -> Note:
             ),
         )
         whom = _mask(notification, run.subject_label)
-        asked += f" ({whom})" if whom and whom not in asked else ""
+        what += f" ({whom})" if whom and whom not in what else ""
         why = _mask(notification, _why_asked(request))
         lines, url = [matter or why, _deadline(request)], url_of("approval", request.pk)
         of = request_of(request.kind, request.action)
         if request.kind != ACTION.stored:
-            told = _OF_QUESTION.get(Kind(kind), told)
+            happened = _OF_QUESTION.get(Kind(kind), happened)
         if kind == Kind.EXPIRED:
-            told = of.expiry_words
+            happened = of.expiry_words
             if of.ends_run:  # why a person was asked says what to do, which is too late
                 lines[0] = of.undone
         if of.settles_call:
-            told = _OF_LOST.get(Kind(kind), told)
+            happened = _OF_LOST.get(Kind(kind), happened)
         # By name: others may read it, and the request may have been handed over since.
         whose: object = request.assigned_to or request.assigned_team
         first = request.approval
@@ -128,12 +128,12 @@ def note_of(notification: Notification) -> Note:
             if kind == Kind.ASKED_AGAIN and later:
                 lines += [_mask(notification, _why_asked(later)), _deadline(later)]
                 url = url_of("approval", later.pk)
-        told = told.format(_plain(str(whose or "nobody")))
+        happened = happened.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
         facts |= {"rule": request.review["deciding"].get("rule"), "why": why}
-    facts |= {"asked": asked, "url": url}
-    headline = f"{told}: {asked}" if asked else told
+    facts |= {"asked": what, "url": url}
+    headline = f"{happened}: {what}" if what else happened
     return Note(kind, headline, [line for line in lines if line], url, facts)
 
 

@@ -76,10 +76,10 @@ class _Sender:
 
     async def pause(self, stop: asyncio.Event) -> None:
         """Wait until a message has ended, it is time to look again or the worker is to stop."""
-        told = asyncio.create_task(stop.wait())
-        waited = {told, *self.under_way}
+        stopped = asyncio.create_task(stop.wait())
+        waited = {stopped, *self.under_way}
         await asyncio.wait(waited, timeout=_PAUSE, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
+        stopped.cancel()
         for task in [task for task in self.under_way if task.done()]:
             del self.under_way[task]
 

@@ -94,19 +94,19 @@ def _preferences(request: HttpRequest, *, sentence: str = "", status: int = 200)
 def _boards(user: User, parts: Sequence[Membership]) -> Iterator[dict[str, Any]]:
     """Yield a person's preferences by workspace, followed for admins by its defaults."""
     mine = [part.workspace_id for part in parts]
-    found = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
-    rows = {(row.workspace_id, row.user_id): row for row in found}
+    chosen = NotificationPreference.objects.filter(Q(user=user) | Q(user=None))
+    rows = {(row.workspace_id, row.user_id): row for row in chosen.filter(workspace__in=mine)}
     for part in parts:
         for whose in (user.pk, None) if part.role == Role.ADMIN else (user.pk,):
-            chosen = rows.get((part.workspace_id, whose))
-            row = chosen or rows.get((part.workspace_id, None)) or NotificationPreference()
+            own = rows.get((part.workspace_id, whose))
+            row = own or rows.get((part.workspace_id, None)) or NotificationPreference()
             yield {
                 "workspace": part.workspace,
                 "is_for_all": whose is None,
-                "is_chosen": chosen is not None,
+                "is_chosen": own is not None,
                 "events": [(kind, _OWN[kind], mode_of(kind, row.modes)) for kind in Kind],
                 **{name: _clock(getattr(row, name)) for name in (*_TIMES, "digest_at")},
-                "hears_all": chosen is not None and whose is not None and chosen.hears_all,
+                "hears_all": own is not None and whose is not None and own.hears_all,
                 "zone": row.zone,
                 "channel": channel_of_member(row.channel).name,
             }
@@ -140,10 +140,10 @@ def _minute(posted: QueryDict, name: str) -> int | None:
     text = posted.get(name, "").strip()
     if not text:
         return None
-    found = _TIME.fullmatch(text)
-    if not found:
+    time = _TIME.fullmatch(text)
+    if not time:
         raise BadForm(name, "Enter a time of day, such as 22:00.")
-    return int(found[1]) * 60 + int(found[2])
+    return int(time[1]) * 60 + int(time[2])
 
 
 def _clock(minute: int | None) -> str:
@@ -158,9 +158,9 @@ def _clock(minute: int | None) -> str:
 def deliveries(request: HttpRequest) -> HttpResponse:
     """List deliveries with their results, newest first."""
     workspace = chosen_workspace(request)
-    found = Delivery.objects.filter(workspace=workspace)
-    found = found.select_related(*RECIPIENTS, "notification")
-    listed = Keyset().page(found, request.GET.get("before", ""), _LOG_PAGE)
+    sent = Delivery.objects.filter(workspace=workspace)
+    sent = sent.select_related(*RECIPIENTS, "notification")
+    listed = Keyset().page(sent, request.GET.get("before", ""), _LOG_PAGE)
     shown = {
         **page_frame(request, workspace),
         "lines": [log_line(row) for row in listed.rows],

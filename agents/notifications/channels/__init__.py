@@ -148,8 +148,8 @@ def notify_one(
     """Put a message into the outbox that is for one recipient only."""
     about = f"{kind}:{what}"
     due = {"workspace": workspace, "due_at": at}
-    told = Notification.objects.create(**due, kind=kind, about=about, addressed_at=at)
-    row = {**due, "notification": told, "channel": channel, "key": about, "next_at": at}
+    notification = Notification.objects.create(**due, kind=kind, about=about, addressed_at=at)
+    row = {**due, "notification": notification, "channel": channel, "key": about, "next_at": at}
     Delivery.objects.create(**row, **to)
 
 
@@ -180,13 +180,13 @@ def tabs() -> list[tuple[str, str]]:
 
 def chosen_workspace(request: HttpRequest) -> Workspace:
     """Return the workspace that an admin looks at. Raises PermissionDenied."""
-    found = access.workspaces_to_notify(access.person(request))
+    workspaces = access.workspaces_to_notify(access.person(request))
     given = request.POST if request.method == "POST" else request.GET
-    return access.choose_workspace(found, given.get("workspace", ""))
+    return access.choose_workspace(workspaces, given.get("workspace", ""))
 
 
 def page_frame(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
     """Return what is around an admin's page."""
-    found = access.workspaces_to_notify(access.person(request))
+    workspaces = access.workspaces_to_notify(access.person(request))
     around = {"nav": "notifications", "tabs": tabs()}
-    return {**around, "workspace": workspace, "workspaces": found}
+    return {**around, "workspace": workspace, "workspaces": workspaces}

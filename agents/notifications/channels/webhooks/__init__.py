@@ -41,9 +41,9 @@ class Webhooks(Channel):
         await calls.call(webhook, body, message=key, at=at)
 
     def destinations(self, workspace: int) -> list[Destination]:
-        found = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
-        columns = {"channel": self.name}
-        return [Destination({**columns, "webhook": one}, one.kinds, one.team_id) for one in found]
+        webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
+        own = {"channel": self.name}
+        return [Destination({**own, "webhook": one}, one.kinds, one.team_id) for one in webhooks]
 
     def why_not(self, to: Delivery) -> str:
         return "the webhook was removed" if to.webhook and to.webhook.removed_at else ""
@@ -55,8 +55,8 @@ class Webhooks(Channel):
         return f"webhook {to.webhook}"
 
     def rows(self, workspace: Workspace) -> Rows:
-        found = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
-        return {f"webhook {one.name}": _row(one) for one in found.select_related("team")}
+        webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
+        return {f"webhook {one.name}": _row(one) for one in webhooks.select_related("team")}
 
     def tell(self, rows: Rows, what: str, facts: Row, event: Row) -> None:
         name = f"webhook {facts['name']}"

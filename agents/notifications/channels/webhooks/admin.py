@@ -89,7 +89,7 @@ def _webhooks(
 ) -> HttpResponse:
     # What was filled in is shown again only with the refusal.
     given = request.POST if sentence and "shape" in request.POST else {}
-    found = Webhook.objects.filter(workspace=workspace, removed_at=None)
+    webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None)
     rows = [
         (
             webhook,
@@ -97,7 +97,7 @@ def _webhooks(
             _SHAPES[Shape(webhook.shape)],
             [title for kind, title in TITLES.items() if kind in webhook.kinds],
         )
-        for webhook in found.select_related("team").order_by("name")
+        for webhook in webhooks.select_related("team").order_by("name")
     ]
     shown = {
         **page_frame(request, workspace),
@@ -196,44 +196,44 @@ def add_webhook(
 def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Replace a webhook's secret; the old one signs beside it for a day. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        is_known = check_of(found.secret) == found.check_sha256
-        found.former_salt = found.salt if is_known else ""
-        found.salt, found.salted_at = secrets.token_hex(16), at
-        found.check_sha256 = check_of(found.secret)
-        found.save(update_fields=["former_salt", "salt", "salted_at", "check_sha256"])
-        _say(workspace, "webhook.rotated", {"name": found.name}, by, at)
-    return found
+        webhook, workspace = _lock_webhook(webhook, by)
+        is_known = check_of(webhook.secret) == webhook.check_sha256
+        webhook.former_salt = webhook.salt if is_known else ""
+        webhook.salt, webhook.salted_at = secrets.token_hex(16), at
+        webhook.check_sha256 = check_of(webhook.secret)
+        webhook.save(update_fields=["former_salt", "salt", "salted_at", "check_sha256"])
+        _say(workspace, "webhook.rotated", {"name": webhook.name}, by, at)
+    return webhook
 
 
 def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Remove a webhook and its address. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        found.removed_at, found.url = at, ""
-        found.save(update_fields=["removed_at", "url"])
-        _say(workspace, "webhook.removed", {"name": found.name}, by, at)
-    return found
+        webhook, workspace = _lock_webhook(webhook, by)
+        webhook.removed_at, webhook.url = at, ""
+        webhook.save(update_fields=["removed_at", "url"])
+        _say(workspace, "webhook.removed", {"name": webhook.name}, by, at)
+    return webhook
 
 
 def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Send a test to a webhook. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _lock_webhook(webhook, by)
-        test: Json = {"kind": TEST, "what": uuid4().hex, "webhook": found}
+        webhook, workspace = _lock_webhook(webhook, by)
+        test: Json = {"kind": TEST, "what": uuid4().hex, "webhook": webhook}
         notify_one(channel="webhook", workspace=workspace, at=at, **test)
-        _say(workspace, "webhook.tried", {"name": found.name}, by, at)
-    return found
+        _say(workspace, "webhook.tried", {"name": webhook.name}, by, at)
+    return webhook
 
 
 def _lock_webhook(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
     # The workspace first, as every writer of its record does.
     workspace = Workspace.objects.select_for_update().get(pk=webhook.workspace_id)
     require_member(workspace, by, Role.ADMIN)
-    found = Webhook.objects.filter(pk=webhook.pk, removed_at=None).first()
-    if found is None:
+    locked = Webhook.objects.filter(pk=webhook.pk, removed_at=None).first()
+    if locked is None:
         raise Refused("removed", "This webhook was removed already.")
-    return found, workspace
+    return locked, workspace
 
 
 def _say(workspace: Workspace, kind: str, facts: Json, by: User, at: datetime) -> None:

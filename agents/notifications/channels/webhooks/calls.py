@@ -183,10 +183,10 @@ def is_public(text: str) -> bool:
 async def resolve(host: str, port: int) -> list[str]:
     """Return the addresses to call in turn. Raises NotDelivered if any may not be called."""
     try:
-        found = await in_daemon(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
+        entries = await in_daemon(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise NotDelivered("the name of the host is not known") from None
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = [str(entry[4][0]) for entry in entries]
     if not _is_listed(host) and not all(map(is_public, addresses)):
         raise NotDelivered("the host's address is not a public one, and the host is not listed")
     return list(dict.fromkeys(addresses))
