@@ -79,7 +79,7 @@ def _list(
         **_views(inbox.line),
         "orders": ORDERS,
         "saved": saved,
-        "current": next((view for view in saved if view.query == queue.query), None),
+        "current": next((v for v in saved if read_queue(QueryDict(v.query)) == queue), None),
         "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
         "sentence": sentence,
         "fields": filter_fields(queue, who),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, cached_property, reduce
-from operator import or_
+from operator import itemgetter, or_
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -55,13 +55,11 @@ from agents.shell.formats import (
     AMOUNTS,
     desk_title,
     of_amount,
-    read_amount,
-    read_currency,
     rule_in_full,
     spell_out,
     standing_of,
 )
-from agents.shell.listing import Keyset, Page, newest
+from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, FormField, Keyset, Page, newest
 from agents.shell.pages import whole_number
 from agents.tools import argument_in_words
 
@@ -76,32 +74,36 @@ VIEWS: Mapping[str, str] = {
 DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
 _MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
-LONGEST = 200  # characters of a filter
 _MOST_MINUTES = 100_000  # keeps the computed time within the calendar
 
 
+def _minutes(text: str) -> int | None:
+    found = whole_number(text)
+    return found if found is not None and found < _MOST_MINUTES else None
+
+
 @dataclass(frozen=True)
-class QueueAddress:
+class QueueAddress(Filter):
     """The open requests that someone wants to see, and their order."""
 
-    view: str
-    order: str
-    given: Mapping[str, str]  # the filters, by name
+    view: str = _ALL
+    order: str = DEADLINE
+    fields = (
+        Field("subject", "About (name or key)"),
+        Field("tool", "Tool", "action__name"),
+        Field("rule", "Rule", "review__deciding__rule"),
+        Field("pattern", "Pattern", "run__pattern"),
+        Field("desk", "Desk", "run__desk"),
+        Field("age", "Waiting at least", read=_minutes),
+        Field("due", "Expires within", read=_minutes),
+        Field("launcher", "Launched by", "run__launched_by__username"),
+        Field("agent", "Opened by the agent", "run__agent__name"),
+        *AMOUNT_FIELDS,
+    )
 
     @property
     def title(self) -> str:
         return VIEWS[self.view]
-
-    @property
-    def unreadable(self) -> str:
-        """Return the label of an invalid filter, with which no request fits, or ""."""
-        filters = ((*FILTERS[name], text) for name, text in self.given.items())
-        return next((label for label, read, text in filters if read(text) is None), "")
-
-    @property
-    def query(self) -> str:
-        """Return the address's query; "" for all requests, soonest to expire first."""
-        return self.other()
 
     @property
     def suffix(self) -> str:
@@ -114,8 +116,8 @@ class QueueAddress:
         query = self.other(**more)
         return f"{page}?{query}" if query else page
 
-    def other(self, **changed: str) -> str:
-        """Return the address with some parts replaced, or removed by ""."""
+    def other(self, **changed: object) -> str:
+        """Return the query without what is usual: all requests, soonest to expire first."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
         usual = {"view": _ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
@@ -124,11 +126,10 @@ class QueueAddress:
 def read_queue(asked: Mapping[str, str]) -> QueueAddress:
     """Read a queue's address; an unknown view or order becomes the default."""
     view, order = asked.get("view", ""), asked.get("order", "")
-    texts = {name: asked.get(name, "").strip() for name in FILTERS}
-    return QueueAddress(
+    return QueueAddress.of(
+        asked,
         view=view if view in VIEWS else _ALL,
         order=order if order in ORDERS else DEADLINE,
-        given={name: text for name, text in texts.items() if text},
     )
 
 
@@ -138,34 +139,7 @@ def view_addresses() -> list[str]:
     return [*waiting[:-1], f"{reverse('decided')}?by=me", waiting[-1]]
 
 
-WHOLE = QueueAddress(_ALL, DEADLINE, {})  # all open requests, soonest to expire first
-
-
-def _text(text: str) -> str | None:
-    """Return a text that a row may hold; PostgreSQL rejects NUL."""
-    return None if "\0" in text or len(text) > LONGEST else text
-
-
-def _minutes(text: str) -> int | None:
-    found = whole_number(text)
-    return found if found is not None and found < _MOST_MINUTES else None
-
-
-# By its name in the address: a filter's label, and its reader, which returns None if it is invalid.
-FILTERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
-    "desk": ("Desk", _text),
-    "tool": ("Tool", _text),
-    "rule": ("Rule", _text),
-    "pattern": ("Pattern", _text),
-    "subject": ("About (name or key)", _text),
-    "launcher": ("Launched by", _text),
-    "agent": ("Opened by the agent", _text),
-    "amount_from": ("Amount from", read_amount),
-    "amount_to": ("Amount to", read_amount),
-    "currency": ("Currency", read_currency),
-    "age": ("Waiting at least", _minutes),
-    "due": ("Expires within", _minutes),
-}
+WHOLE = QueueAddress({})  # all open requests, soonest to expire first
 
 
 # The inbox: open requests page by page, and decided ones.
@@ -570,7 +544,7 @@ def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
 def _in_queue(queue: QueueAddress, who: Reviewer) -> Q:
     if queue.unreadable:
         return Q(pk__in=[])
-    return _in_view(queue.view, who) & _fits(queue.given, who)
+    return _in_view(queue.view, who) & queue.matches & _fits(queue, who)
 
 
 def _in_view(view: str, who: Reviewer) -> Q:
@@ -612,19 +586,18 @@ def _above_limit(who: Reviewer) -> Q:
 
 # Letters name an amount too, and a lost call was counted when first asked about.
 _ASKS_MONEY = Q(kind=ACTION.stored)
-# Filters by a name, with its place in a request.
-NAMED = {
-    "desk": "run__desk",
-    "tool": "action__name",
-    "rule": "review__deciding__rule",
-    "pattern": "run__pattern",
+# Fields that offer what waits, with its words.
+NAMED: Mapping[str, Callable[[str], str]] = {
+    "desk": desk_title,
+    "tool": tool_title,
+    "rule": rule_in_full,
+    "pattern": spell_out,
 }
 
 
-def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
-    """Return the condition of the filters, which are all valid."""
-    columns = {**NAMED, "launcher": "run__launched_by__username", "agent": "run__agent__name"}
-    found = Q(**{column: given[name] for name, column in columns.items() if name in given})
+def _fits(queue: QueueAddress, who: Reviewer) -> Q:
+    """Return the condition of the fields without a column."""
+    found, given = Q(), queue.given
     if subject := given.get("subject"):
         labels = (
             Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
@@ -633,9 +606,9 @@ def _fits(given: Mapping[str, str], who: Reviewer) -> Q:
     if given.keys() & set(AMOUNTS):
         found &= Q(amount_minor__isnull=False) & of_amount(given)
     if "age" in given:
-        found &= Q(created_at__lte=who.at - timedelta(minutes=int(given["age"])))
+        found &= Q(created_at__lte=who.at - timedelta(minutes=queue.value("age")))
     if "due" in given:
-        until = who.at + timedelta(minutes=int(given["due"]))
+        until = who.at + timedelta(minutes=queue.value("due"))
         found &= Q(frozen_at__isnull=True, expires_at__lte=until)
     return found
 
@@ -679,46 +652,17 @@ def _waiting(homes: int) -> CompiledSelect[Escalation]:
     return CompiledSelect(build)
 
 
-# The fields of the queue's filter, with the names of what waits to choose from.
-
-
-@dataclass(frozen=True)
-class _FilterField:
-    """A field of the filter and its choices, each as a value and in words; none: it is typed."""
-
-    name: str
-    label: str
-    values: Sequence[tuple[str, str]]
-    value: str
-
-
-def filter_fields(queue: QueueAddress, who: Reviewer) -> list[_FilterField]:
-    """Return the filter's fields in order, with the current values among their choices."""
-    rows = list(open_in(who.workspaces).order_by().values_list(*NAMED.values()).distinct())
-    waiting = dict(zip(NAMED, map(set, zip(*rows, strict=True)), strict=False))
-
-    def names(field: str, in_words: Callable[[str], str]) -> list[tuple[str, str]]:
-        known = {*waiting.get(field, ()), queue.given.get(field)}
-        return sorted(((one, in_words(one)) for one in known if one), key=lambda one: one[1])
-
-    offered: dict[str, Iterable[tuple[str, str]]] = {
-        "subject": (),
-        "tool": names("tool", tool_title),
-        "rule": names("rule", rule_in_full),
-        "pattern": names("pattern", spell_out),
-        "desk": names("desk", desk_title),
-        "age": _MINUTES.items(),
-        "due": _MINUTES.items(),
-        **dict.fromkeys(("launcher", "agent", "amount_from", "amount_to", "currency"), ()),
-    }
-    found = []
-    for name, values in offered.items():
-        given, known = queue.given.get(name, ""), dict(values)
-        if known and given:
-            known = {given: given} | known
-        if known or name not in NAMED:
-            found.append(_FilterField(name, FILTERS[name][0], list(known.items()), given))
-    return found
+def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FormField]:
+    """Return the form of the filter, with the current values among its choices."""
+    named = {field.name: field.column for field in queue.fields if field.name in NAMED}
+    rows = list(open_in(who.workspaces).order_by().values_list(*named.values()).distinct())
+    waiting = dict(zip(named, zip(*rows, strict=True), strict=False))  # without a row: of none
+    choices = {"age": [*_MINUTES.items()], "due": [*_MINUTES.items()]}
+    for name in named:
+        known = {*waiting.get(name, ()), queue.given.get(name)}
+        offered = ((one, NAMED[name](one)) for one in known if one)
+        choices[name] = sorted(offered, key=itemgetter(1))
+    return queue.form(**choices)
 
 
 # The line above the next request that shows and links the one just decided.
