@@ -25,7 +25,7 @@ from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace, tombsto
 from agents.models import Event, Head, Run, Tombstone, Workspace
 from agents.models.record import UNREADABLE, hashed_parts, texts_of
 from agents.record.chain import Fault, Linked, first_fault, link, name_of
-from agents.record.rows_from_events import Row, Told
+from agents.record.event_kinds import RecordedRows, Row
 from agents.record.seals import SealedHead
 
 CHUNK = 500  # rows in memory at once
@@ -257,7 +257,7 @@ class _ChainReader:
         self.fault: Fault | None = None
         self.unlike: Fault | None = None  # the first event that differs from the sealed one
         self.doubt: Fault | None = None
-        self.told = Told()
+        self.told = RecordedRows()
 
     def skip(self, count: int, head: str) -> Fault | None:
         """Skip the archived events. Return the reason if they differ from the sealed ones."""

@@ -44,7 +44,8 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events
 from agents.models.runs import cipher
-from agents.record.chain import ERASURE, without_texts
+from agents.record.chain import ERASURE
+from agents.record.event_kinds import without_texts
 from agents.sdk.adjustments import money_of
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text

@@ -21,7 +21,6 @@ from django.utils import timezone
 from agents.audit import copies
 from agents.audit.verify import ask_verification, cancel_verification
 from agents.core.requests import Json
-from agents.core.states import FREQUENT, LEDGER
 from agents.models import (
     Archive,
     DatabaseSize,
@@ -34,6 +33,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import UNREADABLE
+from agents.record.event_kinds import FREQUENT, LEDGER
 from agents.shell import access
 from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
 from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_time

@@ -49,7 +49,7 @@ from agents.models.runs import (
 )
 from agents.notifications.channels import channels
 from agents.record.chain import spell_time
-from agents.record.rows_from_events import Derived, Row, Rows
+from agents.record.event_kinds import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_tools import Booked, DeskTool

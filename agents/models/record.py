@@ -27,13 +27,13 @@ from django.db.models import Q
 
 from agents.core.json_forms import canonical
 from agents.core.requests import Json
-from agents.core.states import FREQUENT, LEDGER
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
 from agents.models.notifications import Notification, notifications_of
 from agents.record import seals
-from agents.record.chain import TEXTS, Text, digest_of, link, spell_time, without_texts
+from agents.record.chain import TEXTS, Text, digest_of, link, spell_time
+from agents.record.event_kinds import FREQUENT, LEDGER, without_texts
 
 
 class Event(models.Model):

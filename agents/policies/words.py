@@ -21,7 +21,6 @@ from agents.sdk.desk import DESKS
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
 ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown
-EVENTS: dict[str, tuple[str, str]] = {}  # label and sentence, by kind; the facts stand in braces
 
 
 # By code; {0} is what stands behind its first colon, {1} behind the second.

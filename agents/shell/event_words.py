@@ -33,8 +33,8 @@ from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
 from agents.models import AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import UNREADABLE, ErasedText, facts_of
-from agents.policies import words as desk_words
-from agents.policies.words import end_sentence, why_not
+from agents.policies.words import ASKS, end_sentence, why_not
+from agents.record.event_kinds import EVENTS
 from agents.sdk.adjustments import in_words, label_of
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
@@ -220,17 +220,14 @@ def _context(events: Sequence[Event]) -> EventContext:
 
 def _numbers_of_calls(events: Sequence[Event]) -> dict[tuple[UUID, str], int]:
     """Read the numbers of the agents' calls that these events are about."""
-    told = [(event.run_id, event.facts.get("key")) for event in events if _has_facts(event)]
-    turns = {(run, turn_of(key)) for run, key in told if is_key_of_call(key)}
+    whole = [event for event in events if event.run_id and isinstance(event.facts, dict)]
+    keys = [(event.run_id, event.facts.get("key")) for event in whole]
+    turns = {(run, turn_of(key)) for run, key in keys if is_key_of_call(key)}
     if not turns:
         return {}
     of_runs = AgentCall.objects.filter(run__in={run for run, _ in turns})
     found = of_runs.filter(step__in={f"{turn}call" for _, turn in turns})
     return {(run, turn_of(step)): pk for run, step, pk in found.values_list("run", "step", "pk")}
-
-
-def _has_facts(event: Event) -> bool:
-    return isinstance(event.facts, dict) and event.run_id is not None
 
 
 def _list_facts(facts: EventFacts) -> str:
@@ -245,14 +242,9 @@ def _list_facts(facts: EventFacts) -> str:
     return ", ".join(parts) or "no details"
 
 
-def known_kinds() -> Collection[str]:
-    """Return every kind with a sentence of its own."""
-    return EVENTS.keys()
-
-
 def _label(kind: str) -> str:
     if kind in EVENTS:
-        return EVENTS[kind][0]
+        return EVENTS[kind].label
     return kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
 
 
@@ -358,16 +350,7 @@ def phase_in_words(key: str) -> str:
     return f"{words} (no. {nth})" if nth else words
 
 
-def verdict_in_words(verdict: str) -> str:
-    return _VERDICTS.get(verdict, verdict)
-
-
-def halt_in_words(why: str) -> str:
-    """Return the sentence for a reason code; "" for a reason in a model's words."""
-    return _HALTS.get(why, "")
-
-
-# The label and the sentence of each kind of event, in one long table for looking up.
+# The words in the sentences of `record.event_kinds`.
 
 
 EventFacts: TypeAlias = Mapping[str, Any]
@@ -400,6 +383,10 @@ class EventSentence:
     @property
     def action(self) -> EventFacts:
         return self.context.actions.get(self.facts["key"], self.facts)
+
+    @property
+    def request(self) -> EventFacts:
+        return self.context.requests.get(self.facts["escalation"], {})
 
 
 _ANSWERS = {
@@ -502,7 +489,7 @@ def _amount(facts: EventFacts, name: str) -> str:
 
 # Why a person is asked, by the ruling's code.
 ASK_REASONS = {
-    **desk_words.ASKS,
+    **ASKS,
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has already set an amount in this run",
@@ -533,10 +520,6 @@ def _reason(words: Mapping[str, str], code: object) -> str:
     return words.get(str(code), str(code).replace("_", " "))
 
 
-def _home(facts: EventFacts) -> str:
-    return f"the agent {facts['agent']}" if facts["agent"] else "the workspace, to read all of it"
-
-
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, _amount(told.facts, "requested_minor")
     return _kind(facts).opened.format(
@@ -549,7 +532,7 @@ def _escalation_opened(told: EventSentence) -> str:
 
 
 def _escalation_decided(told: EventSentence) -> str:
-    facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
+    facts, request = told.facts, told.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_listed = len(facts.get("patch") or ()) > 1 or granted == asked
     changes = _changes(facts, request) if is_listed else ""
@@ -563,11 +546,6 @@ def _escalation_decided(told: EventSentence) -> str:
     said = quotation(facts.get("correction")) if is_text else ""
     said += quotation(facts.get("comment"))
     return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{said}"
-
-
-def _escalation_expired(told: EventSentence) -> str:
-    kind = _kind(told.context.requests.get(told.facts["escalation"], {}))
-    return f"{kind.expiry_words}: it was not decided in time."
 
 
 def _escalation_commented(told: EventSentence) -> str:
@@ -640,7 +618,7 @@ REFUSALS = {
 
 def _approval_given(told: EventSentence) -> str:
     """Return what the first of two approved; their reason stands on the card."""
-    facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
+    facts, request = told.facts, told.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
     whom, changes = f" for {told.whom}" if told.whom else "", _changes(facts, request)
@@ -658,35 +636,17 @@ _LAPSES = {
 }
 
 
-def _member_set(told: EventSentence) -> str:
-    facts = told.facts
-    limits = sorted(own_limits(facts).items())  # PostgreSQL keeps no order of keys
+def _limits_of_member(told: EventSentence) -> str:
+    limits = sorted(own_limits(told.facts).items())  # PostgreSQL keeps no order of keys
     at = [f"{up_to(most)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
-    may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
+    may = ["any amount"] if told.facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
-    return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."
+    return f", approving {granted}" if granted else ""
 
 
-def _member_removed(told: EventSentence) -> str:
-    facts, count = told.facts, told.facts["requests"]
-    held = f" Given back: {with_unit(count, 'requests')}." if count else ""
-    return f"Removed {facts['user']}, who was {facts['role']}.{held}"
-
-
-def _team_set(told: EventSentence) -> str:
-    people = ", ".join(told.facts["members"]) or "nobody"
-    led = f", led by {told.facts['lead']}" if told.facts.get("lead") else ""
-    return f"Set the team {told.facts['name']} ({told.facts['team']}): {people}{led}."
-
-
-def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
-    def tell(told: EventSentence) -> str:
-        what = stopped_by(told.facts["scope"], told.facts["target"])
-        count = told.facts.get("deadlines") or 0
-        deadlines = f" Deadlines {clocks}: {count}." if count else ""
-        return f"{word.format(what)}.{quotation(told.facts.get('why'))}{deadlines}"
-
-    return tell
+def _deadlines(word: str, facts: EventFacts) -> str:
+    count = facts.get("deadlines") or 0
+    return f" Deadlines {word}: {count}." if count else ""
 
 
 def _export_text(told: EventSentence) -> str:
@@ -718,174 +678,77 @@ def _erasure_text(told: EventSentence) -> str:
     return "Erased the texts of this run."
 
 
-def _invitation_sent(told: EventSentence) -> str:
-    facts = told.facts
-    team = f" to the team {facts['team']}" if facts["team"] else ""
-    return f"Invited somebody as {facts['role']}{team} (invitation {facts['invitation']})."
-
-
-def _notifications_set(told: EventSentence) -> str:
-    whom = "they are" if told.facts["of"] else "members who chose nothing are"
-    return f"Chose what {whom} told of."
-
-
-def _agent_set(told: EventSentence) -> str:
-    facts, desk = told.facts, desk_title(told.facts["desk"])
-    paused = ", paused" if facts["is_paused"] else ""
-    return f"Set the agent {facts['agent']} of the desk {desk}: owned by {facts['owner']}{paused}."
-
-
-def _run_waiting(told: EventSentence) -> str:
-    waits = "listens for its agent" if told.facts.get("listens") else "waits for a person"
-    return f"The run {waits}."
-
-
-def _checkpoint_assessed(told: EventSentence) -> str:
-    met = "as planned" if told.facts.get("met_commitment") else "not as planned"
-    return f"Self-check of {_step(told.facts)}: {met}."
-
-
-def _call_reported(told: EventSentence) -> str:
-    call, facts = _step(told.facts), told.facts
-    took = "took" if facts["executed"] else "did not take"
-    late = ", after a person was asked" if facts["is_late"] else ""
-    return f"The agent reported that {call} {took} effect{late}."
-
-
 _WITHDRAWALS = {
     WITHDRAWN: "The agent took its request back.",
     UNTAKEN: "Its agent's session ended, which took the request back.",
 }
-Sentence: TypeAlias = str | Callable[[EventSentence], str]  # with facts in braces, or a function
 
-# What braces hold that is not a fact as it stands.
-_IN_WORDS: Mapping[str, Callable[[EventFacts], str]] = {
-    "answered": lambda facts: _reason(_ANSWERS, facts["status"]),
-    "correction": lambda facts: quotation(facts.get("correction")),
-    "failed": lambda facts: end_sentence(facts["failed"]),
-    "halted": lambda facts: halt_in_words(facts.get("why") or "") or quotation(facts.get("why")),
-    "home": _home,
-    "lapsed": lambda facts: _reason(_LAPSES, facts.get("reason", "")),
-    "phase": lambda facts: phase_in_words(str(facts["key"])),
-    "question": lambda facts: quotation(facts.get("question")),
-    "reason": lambda facts: quotation(facts.get("reason")),
-    "refused": lambda facts: _reason(REFUSALS, facts.get("why", "")),
-    "roles": lambda facts: ", ".join(facts["roles"]) or "nobody",
-    "runs": lambda facts: with_unit(facts.get("runs"), "runs"),
-    "step": _step,
-    "until": lambda facts: _time(facts["until"]),
-    "verdict": lambda facts: verdict_in_words(facts["verdict"]),
+
+def _quoted(name: str) -> Callable[[EventSentence], str]:
+    return lambda told: quotation(told.facts.get(name))
+
+
+# What braces of a sentence hold that is not a fact as it stands.
+_IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
+    "answered": lambda told: _reason(_ANSWERS, told.facts["status"]),
+    "approved_first": _approval_given,
+    "approving": _limits_of_member,
+    "asked": _escalation_opened,
+    "assigned": _escalation_assigned,
+    "commented": _escalation_commented,
+    "decided": _escalation_decided,
+    "desk": lambda told: desk_title(told.facts["desk"]),
+    "effect": _effect,
+    "erased": _erasure_text,
+    "expiry": lambda told: _kind(told.request).expiry_words,
+    "exported": _export_text,
+    "failed": lambda told: end_sentence(told.facts["failed"]),
+    "given_back": lambda told: (
+        f" Given back: {with_unit(count, 'requests')}." if (count := told.facts["requests"]) else ""
+    ),
+    "halted": lambda told: _HALTS.get(told.facts.get("why") or "") or _quoted("why")(told),
+    "home": lambda told: (
+        f"the agent {agent}"
+        if (agent := told.facts["agent"])
+        else "the workspace, to read all of it"
+    ),
+    "is_paused": lambda told: ", paused" if told.facts["is_paused"] else "",
+    "lapsed": lambda told: _reason(_LAPSES, told.facts.get("reason", "")),
+    "late": lambda told: ", after a person was asked" if told.facts["is_late"] else "",
+    "led": lambda told: f", led by {told.facts['lead']}" if told.facts.get("lead") else "",
+    "members": lambda told: "they are" if told.facts["of"] else "members who chose nothing are",
+    "met": lambda told: "as planned" if told.facts.get("met_commitment") else "not as planned",
+    "paused": lambda told: _deadlines("paused", told.facts),
+    "people": lambda told: ", ".join(told.facts["members"]) or "nobody",
+    "person_answered": _human_answered,
+    "phase": lambda told: phase_in_words(str(told.facts["key"])),
+    "refused": lambda told: _reason(REFUSALS, told.facts.get("why", "")),
+    "resumed": lambda told: _deadlines("resumed", told.facts),
+    "roles": lambda told: ", ".join(told.facts["roles"]) or "nobody",
+    "run_queued": _run_queued,
+    "run_stopped": _run_stopped,
+    "runs": lambda told: with_unit(told.facts.get("runs"), "runs"),
+    "step": lambda told: _step(told.facts),
+    "step_done": _step_done,
+    "stopped": lambda told: stopped_by(told.facts["scope"], told.facts["target"]),
+    "to_team": lambda told: f" to the team {told.facts['team']}" if told.facts["team"] else "",
+    "took": lambda told: "took" if told.facts["executed"] else "did not take",
+    "until": lambda told: _time(told.facts["until"]),
+    "verdict": lambda told: _VERDICTS.get(told.facts["verdict"]) or told.facts["verdict"],
+    "verified": _verification_text,
+    "waits": lambda told: (
+        "listens for its agent" if told.facts.get("listens") else "waits for a person"
+    ),
+    "why_not": lambda told: why_not(told.facts["reason"]),
+    **{name: _quoted(name) for name in ("correction", "question", "reason", "why")},
+    "withdrawn": lambda told: _WITHDRAWALS[told.facts.get("why", WITHDRAWN)],
 }
 
 
 def sentence_of(told: EventSentence) -> str:
     """Return the sentence of an event whose kind is in EVENTS."""
-    _, form = EVENTS[told.kind]
+    form = EVENTS[told.kind].sentence
     if callable(form):
-        return form(told)
-    words = {name: of(told.facts) for name, of in _IN_WORDS.items() if f"{{{name}}}" in form}
+        return form(dict(told.facts))
+    words = {name: of(told) for name, of in _IN_WORDS.items() if f"{{{name}}}" in form}
     return form.format(**{**told.facts, **words})
-
-
-# The label in the audit log's filter, in its order, and the sentence. Channels add their own.
-EVENTS: dict[str, tuple[str, Sentence]] = {
-    "escalation.opened": ("Approval requested", _escalation_opened),
-    "approval.given": ("Approved by the first of two", _approval_given),
-    "approval.lapsed": (
-        "First approval no longer counts",
-        "The first of two approvals no longer counts: {lapsed}.",
-    ),
-    "escalation.decided": ("Decided", _escalation_decided),
-    "decision.refused": ("Decision refused", "Tried to decide and was refused: {refused}."),
-    "escalation.expired": ("Request expired", _escalation_expired),
-    "escalation.not_carried_out": (
-        "Approved, not carried out",
-        lambda told: f"The approval was not carried out: {why_not(told.facts['reason'])}.",
-    ),
-    "effect.done": ("Paid, emailed or carried out", _effect),
-    "effect.refused": ("Refused by the system of record", _effect),
-    "effect.unknown": ("Outcome unknown", _effect),
-    "run.stopped": ("Run stopped", _run_stopped),
-    "run.failed": ("Run failed", _run_stopped),
-    "policy.created": ("Policy created", "Created policy v{number}."),
-    "policy.published": ("Policy published", "Published policy v{number}. New runs follow it."),
-    "member.set": ("Member changed", _member_set),
-    "member.removed": ("Member removed", _member_removed),
-    "team.set": ("Team changed", _team_set),
-    "kill_switch.on": ("Kill switch on", _switch("Turned the kill switch on for {}", "paused")),
-    "kill_switch.trial": ("Kill switch partly off", _switch("Resumed new runs for {}", "resumed")),
-    "kill_switch.off": ("Kill switch off", _switch("Turned the kill switch off for {}", "resumed")),
-    "audit.exported": ("Log exported", _export_text),
-    **desk_words.EVENTS,
-    "person.erased": ("Texts erased", _erasure_text),
-    "workspace.created": ("Workspace created", "Created the workspace {slug}."),
-    "run.queued": ("Run launched", _run_queued),
-    "run.claimed": ("Run taken by a worker", "A worker took the run (attempt {attempt})."),
-    "run.waiting": ("Run waiting for a person", _run_waiting),
-    "run.done": ("Run finished", "The run finished."),
-    "effect.intended": ("Action started", _effect),
-    "call.answered": ("Call of an agent answered", "Told the agent {answered}: {step}."),
-    "call.reported": ("Call reported by its agent", _call_reported),
-    "call.late": ("Reply came too late", "A reply of {tool} came too late and was not used."),
-    "escalation.withdrawn": (
-        "Request taken back by its agent",
-        lambda told: _WITHDRAWALS[told.facts.get("why", WITHDRAWN)],
-    ),
-    "escalation.claimed": ("Request claimed", "Claimed the request."),
-    "escalation.released": ("Claim released", "Released the request."),
-    "escalation.assigned": ("Request handed over", _escalation_assigned),
-    "escalation.commented": ("Request commented on", _escalation_commented),
-    "escalation.snoozed": (
-        "Request snoozed",
-        "Snoozed the request until {until}. Its deadline stays.",
-    ),
-    "escalation.woken": ("Snooze ended", "Ended their snooze of the request."),
-    "step.begun": ("Step begun", "Began {phase}."),
-    "step.done": ("Step finished", _step_done),
-    "step.failed": ("Step failed", "Failed: {phase}. {failed}"),
-    "step.retried": ("Step tried again", "Tried again: {phase}, attempt {attempt}."),
-    "step.accepted": ("Step accepted", "The result of {step} was accepted."),
-    "step.reoriented": (
-        "Step redone with corrections",
-        "Corrections for {step}, which is done again.{correction}",
-    ),
-    "step.halted": ("Workflow halted", "The workflow was stopped at {step}.{halted}"),
-    "checkpoint.committed": ("Step planned", "Planned {step} (confidence: {confidence})."),
-    "checkpoint.assessed": ("Step self-checked", _checkpoint_assessed),
-    "drift.reconciled": ("Step compared with its plan", "Compared {step} with its plan."),
-    "verdict.rendered": ("Step judged", "Verdict on {step}: {verdict}.{reason}"),
-    "human.asked": ("Reviewer asked about a step", "Asked a person about {step}.{question}"),
-    "human.answered": ("Reviewer answered about a step", _human_answered),
-    "convergence.cap_reached": (
-        "Limit of drafts reached",
-        "Limit of drafts reached: the step goes on with the last one.",
-    ),
-    "models.tried": ("Model tried again", "Made {woken} waiting runs try the model again."),
-    "audit.verified": ("Log verified", _verification_text),
-    "archive.written": (
-        "Runs archived",
-        "Archived {runs} that ended before {before} (archive {archive}).",
-    ),
-    "archive.erased": (
-        "Archived texts erased",
-        "Emptied the archived texts of {runs} (archive {archive}).",
-    ),
-    "invitation.sent": ("Person invited", _invitation_sent),
-    "invitation.accepted": ("Invitation accepted", "Accepted invitation {invitation}."),
-    "invitation.revoked": ("Invitation withdrawn", "Ended invitation {invitation}."),
-    "invitation.expired": ("Invitation expired", "Invitation {invitation} expired."),
-    "workspace.second_factor": ("Second factor required", "Required a second factor of {roles}."),
-    "factor.set": ("Second factor set up", "Set up a second factor."),
-    "factor.removed": ("Second factor removed", "Removed their second factor."),
-    "factor.codes": ("Recovery codes made", "Made new recovery codes."),
-    "factor.recovered": ("Recovery code used", "Signed in with a recovery code; {left} left."),
-    "factor.reset": ("Second factor reset", "Reset the second factor of {user}."),
-    "sessions.ended": ("Sessions ended", "Ended the sessions of {user}: {count}."),
-    "notifications.set": ("Notifications chosen", _notifications_set),
-    "agent.set": ("Agent changed", _agent_set),
-    "agent_key.made": ("Key of an agent or workspace made", "Made the key {key} of {home}."),
-    "agent_key.revoked": (
-        "Key of an agent or workspace revoked",
-        "Revoked the key {key} of {home}.",
-    ),
-}

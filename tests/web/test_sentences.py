@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db.migrations.loader import MigrationLoader
+from django.db.models import Q
 
-from agents.core.states import LEDGER, EffectState, RunState
+from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.outside import SwitchStage
 from agents.models.people import InvitationState
+from agents.record.event_kinds import EVENTS, FREQUENT, LEDGER
 from agents.shell.event_words import (
     ASK_REASONS,
     EventContext,
-    kind_labels,
-    known_kinds,
     tell_events,
 )
 
@@ -45,10 +46,10 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
     written = kinds_in_code()
 
     assert len(written) > 35
-    assert sorted(written - set(known_kinds())) == []
+    assert sorted(written - set(EVENTS)) == []
     others = [p for p in (ROOT / "agents").rglob("*.py") if not p.stem.startswith("event_")]
     quoted = {kind for p in others for kind in re.findall(r'"([a-z_]+\.[a-z_]+)"', p.read_text())}
-    assert sorted(set(known_kinds()) - written - quoted) == []
+    assert sorted(set(EVENTS) - written - quoted) == []
 
 
 def test_every_reason_to_ask_a_person_has_words() -> None:
@@ -64,16 +65,18 @@ def test_every_reason_to_ask_a_person_has_words() -> None:
     assert found == set(ASK_REASONS)
 
 
-def test_the_filter_offers_what_the_index_has_first() -> None:
-    offered = [kind for kind, _ in kind_labels(known_kinds())]
+def test_an_index_has_the_kinds_that_its_migration_names() -> None:
+    migrated = MigrationLoader(None).project_state().apps.get_model("agents.Event")._meta.indexes
+    conditions = {index.name: str(index.condition) for index in migrated}
 
-    assert sorted(offered[: len(LEDGER)]) == sorted(LEDGER)
+    assert conditions["event_ledger"] == str(Q(kind__in=LEDGER))
+    assert conditions["event_kind"] == str(~Q(kind__in=FREQUENT))
 
 
 ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": None, "step": []}]
 
 
-@pytest.mark.parametrize("kind", [*sorted(known_kinds()), "of.a_later_release", "", "x"])
+@pytest.mark.parametrize("kind", [*sorted(EVENTS), "of.a_later_release", "", "x"])
 def test_no_facts_are_too_odd_to_be_told(kind: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("agents.shell.event_words._context", lambda events: EventContext())
     monkeypatch.setattr(

@@ -11,13 +11,7 @@ from agents.policies import words as desk_words
 
 desk.profiles = PROFILES
 
-# Of events, and of the fields of replies.
-desk_words.EVENTS |= {
-    "book.imported": (
-        "Customers imported",
-        "Imported {customers} customers and {charges} charges.",
-    ),
-}
+# Of the fields of replies.
 desk_words.FIELDS |= {
     "aov_minor": "Average order",
     "aov_usd": "Average order",

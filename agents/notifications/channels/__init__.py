@@ -26,9 +26,8 @@ from agents.core.requests import Json
 from agents.models import Delivery, Membership, Notification, Workspace
 from agents.models.notifications import LONGEST_FAULT, RECIPIENTS
 from agents.notifications.messages import Note
-from agents.record.rows_from_events import TELLS, Row, Rows
+from agents.record.event_kinds import EVENTS, EventKind, Rows
 from agents.shell import access
-from agents.shell.event_words import EVENTS, Sentence
 
 T = TypeVar("T")
 
@@ -70,8 +69,7 @@ class Channel:
     most = 1  # notes in a message to a member
     page = ("", "")  # of its settings: the name of its address, and the title
     urls: Sequence[URLPattern] = ()
-    events: Mapping[str, tuple[str, Sentence]] = {}  # labels and sentences of its events
-    subject = ""  # the first word of those events that change its rows
+    events: Mapping[str, EventKind] = {}
 
     async def send(self, message: Message, *, at: datetime) -> None:
         """Send a message under its id. Raises NotDelivered."""
@@ -104,9 +102,6 @@ class Channel:
         """Return its settings, to be compared with the record."""
         return {}
 
-    def tell(self, rows: Rows, what: str, facts: Row, event: Row) -> None:
-        """Apply an event of its subject to the rows as the record describes them."""
-
 
 _GONE = Channel()
 
@@ -138,8 +133,6 @@ def enter_channels() -> None:
     """Let the log word the channels' events, and the record describe their rows."""
     for channel in channels():
         EVENTS.update(channel.events)
-        if channel.subject:
-            TELLS[channel.subject] = channel.tell
 
 
 def notify_one(

@@ -25,6 +25,7 @@ from agents.models import Delivery, InvitationState, Role, Workspace
 from agents.models.record import Entry, append_events
 from agents.notifications.channels import Channel, Message, NotDelivered, in_daemon
 from agents.notifications.messages import INVITATION, LONGEST, Note, moment, url_of
+from agents.record.event_kinds import EventKind
 from agents.shell.refusal import Refused, require_member
 
 TOTAL = 20.0  # seconds
@@ -37,11 +38,10 @@ class Mail(Channel):
     recipients = ("user", "invitation")
     most = 20
     events = {
-        "notifications.address": (
+        "notifications.address": EventKind(
             "Mail address changed",
-            lambda told: (
-                f"{'Set' if told.facts['email'] else 'Removed'} "
-                f"the mail address of {told.facts['user']}."
+            lambda facts: (
+                f"{'Set' if facts['email'] else 'Removed'} the mail address of {facts['user']}."
             ),
         )
     }

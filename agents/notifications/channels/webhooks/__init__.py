@@ -13,7 +13,21 @@ from agents.core.json_forms import sha256
 from agents.models import Delivery, Webhook, Workspace
 from agents.notifications.channels import Channel, Destination, Message
 from agents.notifications.channels.webhooks import admin, calls
-from agents.record.rows_from_events import Derived, Row, Rows, known_facts
+from agents.record.event_kinds import Derived, EventKind, Row, Rows, known_facts
+
+
+def _added(rows: Rows, facts: Row, event: Row) -> None:
+    columns = known_facts(facts, "host", "shape", "kinds", "url_sha256")
+    columns |= {"team": facts.get("team", ""), "salted_at": event["at"]}
+    rows[f"webhook {facts['name']}"] = columns
+
+
+def _rotated(rows: Rows, facts: Row, event: Row) -> None:
+    rows[f"webhook {facts['name']}"]["salted_at"] = event["at"]
+
+
+def _removed(rows: Rows, facts: Row, event: Row) -> None:
+    del rows[f"webhook {facts['name']}"]
 
 
 class Webhooks(Channel):
@@ -28,12 +42,13 @@ class Webhooks(Channel):
         path("webhooks/<int:pk>/change/", admin.webhook_change, name="webhook-change"),
     )
     events = {
-        "webhook.added": ("Webhook added", "Added the webhook {name} to {host}."),
-        "webhook.rotated": ("Webhook secret renewed", "Made a new secret for the webhook {name}."),
-        "webhook.removed": ("Webhook removed", "Removed the webhook {name}."),
-        "webhook.tried": ("Webhook tested", "Sent a test to the webhook {name}."),
+        "webhook.added": EventKind("Webhook added", "Added the webhook {name} to {host}.", _added),
+        "webhook.rotated": EventKind(
+            "Webhook secret renewed", "Made a new secret for the webhook {name}.", _rotated
+        ),
+        "webhook.removed": EventKind("Webhook removed", "Removed the webhook {name}.", _removed),
+        "webhook.tried": EventKind("Webhook tested", "Sent a test to the webhook {name}."),
     }
-    subject = "webhook"
 
     async def send(self, message: Message, *, at: datetime) -> None:
         webhook, key = cast("Webhook", message.first.webhook), str(message.id)
@@ -57,16 +72,6 @@ class Webhooks(Channel):
     def rows(self, workspace: Workspace) -> Rows:
         webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None).order_by("pk")
         return {f"webhook {one.name}": _row(one) for one in webhooks.select_related("team")}
-
-    def tell(self, rows: Rows, what: str, facts: Row, event: Row) -> None:
-        name = f"webhook {facts['name']}"
-        if what == "added":
-            columns = known_facts(facts, "host", "shape", "kinds", "url_sha256")
-            rows[name] = {**columns, "team": facts.get("team", ""), "salted_at": event["at"]}
-        elif what == "rotated":
-            rows[name]["salted_at"] = event["at"]
-        elif what == "removed":
-            del rows[name]
 
 
 def _row(webhook: Webhook) -> Row:

@@ -1,0 +1,577 @@
+"""Each kind of event: its words, what it tells of rows, and the lists that it is in.
+
+A new kind is a row of EVENTS. What an event tells of a row is compared when the record is verified;
+the functions before the table say it where a list of facts does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from agents.core.decisions import REPLY
+from agents.core.json_forms import sha256
+from agents.core.old_names import desk_of, own_limits
+from agents.core.request_kinds import EFFECT_UNKNOWN
+from agents.core.requests import Json
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.record.chain import TEXTS, Linked
+
+Row: TypeAlias = dict[str, Json]
+Rows: TypeAlias = dict[str, Row]
+# Change the rows of a chain by an event's facts, with its texts, and by what its hash covers.
+Change: TypeAlias = Callable[[Rows, Row, Row], object]
+
+
+@dataclass(frozen=True)
+class EventKind:
+    """A kind of event; facts, and words of `shell.event_words`, stand in braces."""
+
+    label: str  # in the filter of the audit log
+    sentence: str | Callable[[Row], str]  # of its facts
+    change: Change | None = None  # what it tells of rows
+    is_frequent: bool = False  # each run has so many that no index has them
+    texts: frozenset[str] = frozenset()  # facts that may have to be erased, and only of this kind
+
+
+def _tells(name: str, **columns: str) -> Change:
+    """Return the change of these columns to a fact each, in a row that has to be there."""
+
+    def change(rows: Rows, facts: Row, event: Row) -> None:
+        values = {column: facts[fact] for column, fact in columns.items()}
+        rows.setdefault(name.format(**facts), {}).update(values)
+
+    return change
+
+
+def _sets(name: str, *columns: str) -> Change:
+    """Return the change of a row to these facts."""
+
+    def change(rows: Rows, facts: Row, event: Row) -> None:
+        rows[name.format(**facts)] = known_facts(facts, *columns)
+
+    return change
+
+
+def known_facts(facts: Row, *names: str) -> Row:
+    """Return those of these facts that an event has: older events lack some."""
+    return {name: facts[name] for name in names if name in facts}
+
+
+# Runs.
+
+
+_LAUNCHED = (
+    *("pattern", "subject_key", "policy", "book", "model", "scope"),
+    *("goal_sha256", "workflow_sha256", "simulation_sha256"),
+)
+_NO_OUTCOME: Row = {"outcome_sha256": sha256(None)}
+
+
+def _run(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault("run", {})
+    if not row:
+        row |= {"launched_by": event["actor"], "erased": False, **known_facts(facts, *_LAUNCHED)}
+        row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
+        told_or_none = {"before_sha256", "claims_sha256"} - facts["erased"]
+        row |= {name: facts.get(name) for name in told_or_none}
+        row |= {name: facts.get(name) for name in ("agent", "reference_sha256")}
+        row |= {"desk": desk_of(facts), "stop_reason": "", **_NO_OUTCOME}
+        if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
+            number = facts["subject"]  # as in early events of the first desk
+            row["subject_key"] = "" if number is None else str(number)
+    what = event["kind"].removeprefix("run.")
+    row["state"] = RunState.RUNNING.value if what == "claimed" else what
+    if row["state"] not in ENDED:
+        return
+    for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, do not tell them
+        row.pop(name, None)
+    row |= {"ended_at": event["at"], **known_facts(facts, "stop_reason", "outcome_sha256")}
+    if row["state"] != RunState.DONE and "outcome_sha256" not in facts.keys() | facts["erased"]:
+        row |= _NO_OUTCOME
+    if facts.get("stop_reason") == "cancelled":
+        for name, other in rows.items():
+            if name.startswith("escalation ") and other["state"] == EscalationState.OPEN.value:
+                other["state"] = EscalationState.CANCELLED.value
+
+
+def _erased(rows: Rows, facts: Row, event: Row) -> None:
+    if "run" in rows:  # else it is in the workspace's chain
+        rows["run"]["erased"] = True
+
+
+# Requests to people, and first approvals.
+
+
+_REQUEST = "escalation {escalation}"
+_UNCLAIMED: Row = {"claimed_by": "", "claimed_until": None}
+_UNDECIDED: Row = {
+    **dict.fromkeys(("decided_by", "decided_from", "comment", "likeness"), ""),
+    "decided_at": None,
+    "granted_minor": None,
+    "is_simulated": False,
+}
+
+
+def _request(rows: Rows, facts: Row) -> Row:
+    return rows.setdefault(_REQUEST.format(**facts), {})
+
+
+def _opened(rows: Rows, facts: Row, event: Row) -> None:
+    row = _request(rows, facts)
+    row |= known_facts(facts, "kind", "key", "currency", "action_sha256", "resource")
+    row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
+    row |= {"state": EscalationState.OPEN.value, **_UNDECIDED}
+    row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
+    row |= {"tier": facts.get("tier"), "approval": None}
+    row |= {**_UNCLAIMED, **_assignment(facts), **_reply({})}
+
+
+def _assigned(rows: Rows, facts: Row, event: Row) -> None:
+    row = _request(rows, facts)
+    row |= _assignment(facts) | known_facts(facts, "tier")
+    if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
+        row |= _UNCLAIMED
+    awake = facts.get("woken", ())
+    row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who not in awake}
+
+
+def _snoozed(rows: Rows, facts: Row, event: Row) -> None:
+    row, by = _request(rows, facts), event["actor"]
+    row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who != by}
+    if event["kind"] == "escalation.snoozed":
+        row["snoozed"][by] = facts["until"]
+        if row.get("claimed_by") == by:  # it ended with it
+            row |= _UNCLAIMED
+
+
+def _claimed(rows: Rows, facts: Row, event: Row) -> None:
+    row = _request(rows, facts)
+    is_claim = event["kind"] == "escalation.claimed"
+    row["claimed_by"] = event["actor"] if is_claim else ""
+    row["claimed_until"] = facts.get("until")
+    if is_claim and not row["claimed_until"]:  # recorded before events said how long
+        del row["claimed_until"]
+
+
+def _decided(rows: Rows, facts: Row, event: Row) -> None:
+    row = _request(rows, facts)
+    row |= {
+        **known_facts(facts, "resource", "likeness"),
+        "state": facts["decision"],
+        "decided_by": event["actor"],
+        "decided_from": facts.get("account", ""),
+        "decided_at": event["at"],
+        "is_simulated": facts["simulated"],
+        "granted_minor": facts["granted_minor"],
+        "comment": facts.get("comment", ""),
+        **_reply(facts),
+    }
+    for name in facts["erased"]:
+        row.pop(name, None), row.pop(f"reply_{name}", None)
+
+
+def _undecided(rows: Rows, facts: Row, event: Row) -> None:
+    row = _request(rows, facts)
+    what = event["kind"].removeprefix("escalation.")
+    row["state"] = what if what == "expired" else EscalationState.CANCELLED.value
+    row |= _reply({"decision": facts.get("why", what), "revised": False, "by": ""})
+
+
+def _assignment(facts: Row) -> Row:
+    return {"assigned_to": facts.get("to", ""), "assigned_team": facts.get("team", "")}
+
+
+def _reply(given: Row) -> Row:
+    return {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
+
+
+def _approved_first(rows: Rows, facts: Row, event: Row) -> None:
+    request = _request(rows, facts)
+    request |= {"approval": facts["approval"], **_UNCLAIMED}  # for a second person to decide
+    row = rows[f"approval {facts['approval']}"] = {
+        "escalation": facts["escalation"],
+        "by": event["actor"],
+        "account": facts.get("account", ""),
+        "at": event["at"],
+        "is_simulated": facts["simulated"],
+        "granted_minor": facts["granted_minor"],
+        "currency": facts.get("currency", ""),
+        "action_sha256": facts.get("action_sha256"),
+        "patch": facts.get("patch"),
+        "comment": facts.get("comment", ""),
+        **known_facts(facts, "resource"),
+    }
+    for name in facts["erased"]:
+        row.pop(name, None)
+
+
+# Calls.
+
+
+_SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)
+
+
+def _effect(rows: Rows, facts: Row, event: Row) -> None:
+    row, what = rows.setdefault(f"effect {facts['key']}", {}), event["kind"].rpartition(".")[2]
+    row |= {"state": what, **known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
+    if what in _SETTLED and not (event["actor"] or _is_by_word(rows, facts["key"])):
+        row["took_place"] = what == EffectState.DONE.value
+    if what == "intended":  # a row of the desk's under its key, if any
+        row |= {"intended_at": event["at"], **known_facts(facts, "escalation")}
+        row["report_due_at"] = facts.get("report_due_at")
+        row["paid_minor"] = facts["amount_minor"]
+
+
+def _is_by_word(rows: Rows, key: str) -> bool:
+    """Tell whether a person settled a call's outcome, which our books may then lack."""
+    asked = (row for name, row in rows.items() if name.startswith("escalation "))
+    unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
+    return any(key.endswith(f":{step}") for step in unknown)
+
+
+# A workspace: its policy, people, agents, switches and channels.
+
+
+def _created(rows: Rows, facts: Row, event: Row) -> None:
+    rows["workspace"] = {**known_facts(facts, "slug"), "second_factor_roles": []}
+
+
+def _member(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"member {facts['user']}", {})
+    row |= {"role": facts["role"], "desk_limits": own_limits(facts)}
+
+
+def _factor(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"member {facts['user']}", {})
+    row["second_factor"] = event["kind"] == "factor.set"
+
+
+def _invitation(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"invitation {facts['invitation']}", {})
+    what = event["kind"].removeprefix("invitation.")
+    row |= {**known_facts(facts, "role", "team"), "state": "open" if what == "sent" else what}
+
+
+def _switch(rows: Rows, facts: Row, event: Row) -> None:
+    stage = event["kind"].removeprefix("kill_switch.")
+    rows[f"kill switch {facts['scope']} {facts['target']}".rstrip()] = {"stage": stage}
+
+
+def _agent_key(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"agent key {facts['key']}", {})
+    row |= known_facts(facts, "agent", "token_sha256", "expires_at")
+    row["is_revoked"] = event["kind"] == "agent_key.revoked"
+
+
+def _notifications(rows: Rows, facts: Row, event: Row) -> None:
+    columns = ("modes", "hears_all", "quiet_from", "quiet_until", "digest_at", "zone")
+    rows[f"notifications {facts['of']}".rstrip()] = known_facts(facts, *columns, "channel")
+
+
+def _archive(rows: Rows, facts: Row, event: Row) -> None:
+    columns = known_facts(facts, "before", "runs", "sha256", "tombstones")
+    rows[f"archive {facts['archive']}"] = {**columns, "seq": event["seq"]}
+
+
+# Decisions and money, which the log shows by default. An index has their names: another one takes a
+# migration. In both tables, rows are in the order of the log's filter.
+_OF_LEDGER: Mapping[str, EventKind] = {
+    "escalation.opened": EventKind("Approval requested", "{asked}", _opened),
+    "approval.given": EventKind(
+        "Approved by the first of two", "{approved_first}", _approved_first
+    ),
+    "approval.lapsed": EventKind(
+        "First approval no longer counts",
+        "The first of two approvals no longer counts: {lapsed}.",
+        lambda rows, facts, _: _request(rows, facts).update(approval=None),
+    ),
+    "escalation.decided": EventKind("Decided", "{decided}", _decided),
+    "decision.refused": EventKind(
+        "Decision refused", "Tried to decide and was refused: {refused}."
+    ),
+    "escalation.expired": EventKind(
+        "Request expired", "{expiry}: it was not decided in time.", _undecided
+    ),
+    "escalation.not_carried_out": EventKind(
+        "Approved, not carried out",
+        "The approval was not carried out: {why_not}.",
+        _tells(_REQUEST, not_carried_out="reason"),
+    ),
+    "effect.done": EventKind("Paid, emailed or carried out", "{effect}", _effect),
+    "effect.refused": EventKind("Refused by the system of record", "{effect}", _effect),
+    "effect.unknown": EventKind("Outcome unknown", "{effect}", _effect),
+    "run.stopped": EventKind("Run stopped", "{run_stopped}", _run),
+    "run.failed": EventKind("Run failed", "{run_stopped}", _run),
+    "policy.created": EventKind(
+        "Policy created", "Created policy v{number}.", _sets("policy {number}", "sha256")
+    ),
+    "policy.published": EventKind(
+        "Policy published",
+        "Published policy v{number}. New runs follow it.",
+        _tells("workspace", policy="number"),
+    ),
+    "member.set": EventKind(
+        "Member changed", "Gave {user} the role of {role}{approving}.", _member
+    ),
+    "member.removed": EventKind(
+        "Member removed",
+        "Removed {user}, who was {role}.{given_back}",
+        lambda rows, facts, _: rows.pop(f"member {facts['user']}"),
+    ),
+    "team.set": EventKind(
+        "Team changed",
+        "Set the team {name} ({team}): {people}{led}.",
+        _sets("team {team}", "name", "members", "lead"),
+    ),
+    "kill_switch.on": EventKind(
+        "Kill switch on", "Turned the kill switch on for {stopped}.{why}{paused}", _switch
+    ),
+    "kill_switch.trial": EventKind(
+        "Kill switch partly off", "Resumed new runs for {stopped}.{why}{resumed}", _switch
+    ),
+    "kill_switch.off": EventKind(
+        "Kill switch off", "Turned the kill switch off for {stopped}.{why}{resumed}", _switch
+    ),
+    "audit.exported": EventKind("Log exported", "{exported}"),
+    "book.imported": EventKind(
+        "Customers imported", "Imported {customers} customers and {charges} charges."
+    ),
+    "person.erased": EventKind("Texts erased", "{erased}", _erased),
+    "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
+}
+_OTHERS: Mapping[str, EventKind] = {
+    "run.queued": EventKind("Run launched", "{run_queued}", _run),
+    "run.claimed": EventKind(
+        "Run taken by a worker",
+        "A worker took the run (attempt {attempt}).",
+        _run,
+        is_frequent=True,
+    ),
+    "run.waiting": EventKind("Run waiting for a person", "The run {waits}.", _run),
+    "run.done": EventKind("Run finished", "The run finished.", _run),
+    "effect.intended": EventKind("Action started", "{effect}", _effect),
+    "call.answered": EventKind("Call of an agent answered", "Told the agent {answered}: {step}."),
+    "call.reported": EventKind(
+        "Call reported by its agent", "The agent reported that {step} {took} effect{late}."
+    ),
+    "call.late": EventKind(
+        "Reply came too late", "A reply of {tool} came too late and was not used."
+    ),
+    "escalation.withdrawn": EventKind("Request taken back by its agent", "{withdrawn}", _undecided),
+    "escalation.claimed": EventKind("Request claimed", "Claimed the request.", _claimed),
+    "escalation.released": EventKind("Claim released", "Released the request.", _claimed),
+    "escalation.assigned": EventKind("Request handed over", "{assigned}", _assigned),
+    "escalation.commented": EventKind("Request commented on", "{commented}", _tells(_REQUEST)),
+    "escalation.snoozed": EventKind(
+        "Request snoozed", "Snoozed the request until {until}. Its deadline stays.", _snoozed
+    ),
+    "escalation.woken": EventKind("Snooze ended", "Ended their snooze of the request.", _snoozed),
+    "step.begun": EventKind("Step begun", "Began {phase}.", is_frequent=True),
+    "step.done": EventKind("Step finished", "{step_done}", is_frequent=True),
+    "step.failed": EventKind("Step failed", "Failed: {phase}. {failed}"),
+    "step.retried": EventKind("Step tried again", "Tried again: {phase}, attempt {attempt}."),
+    "step.accepted": EventKind("Step accepted", "The result of {step} was accepted."),
+    "step.reoriented": EventKind(
+        "Step redone with corrections", "Corrections for {step}, which is done again.{correction}"
+    ),
+    "step.halted": EventKind("Workflow halted", "The workflow was stopped at {step}.{halted}"),
+    "checkpoint.committed": EventKind("Step planned", "Planned {step} (confidence: {confidence})."),
+    "checkpoint.assessed": EventKind("Step self-checked", "Self-check of {step}: {met}."),
+    "drift.reconciled": EventKind("Step compared with its plan", "Compared {step} with its plan."),
+    "verdict.rendered": EventKind(
+        "Step judged", "Verdict on {step}: {verdict}.{reason}", texts=frozenset({"reason"})
+    ),
+    "human.asked": EventKind(
+        "Reviewer asked about a step", "Asked a person about {step}.{question}"
+    ),
+    "human.answered": EventKind("Reviewer answered about a step", "{person_answered}"),
+    "convergence.cap_reached": EventKind(
+        "Limit of drafts reached", "Limit of drafts reached: the step goes on with the last one."
+    ),
+    "models.tried": EventKind(
+        "Model tried again", "Made {woken} waiting runs try the model again."
+    ),
+    "audit.verified": EventKind("Log verified", "{verified}"),
+    "archive.written": EventKind(
+        "Runs archived", "Archived {runs} that ended before {before} (archive {archive}).", _archive
+    ),
+    "archive.erased": EventKind(
+        "Archived texts erased", "Emptied the archived texts of {runs} (archive {archive})."
+    ),
+    "invitation.sent": EventKind(
+        "Person invited",
+        "Invited somebody as {role}{to_team} (invitation {invitation}).",
+        _invitation,
+    ),
+    "invitation.accepted": EventKind(
+        "Invitation accepted", "Accepted invitation {invitation}.", _invitation
+    ),
+    "invitation.revoked": EventKind(
+        "Invitation withdrawn", "Ended invitation {invitation}.", _invitation
+    ),
+    "invitation.expired": EventKind(
+        "Invitation expired", "Invitation {invitation} expired.", _invitation
+    ),
+    "workspace.second_factor": EventKind(
+        "Second factor required",
+        "Required a second factor of {roles}.",
+        _tells("workspace", second_factor_roles="roles"),
+    ),
+    "factor.set": EventKind("Second factor set up", "Set up a second factor.", _factor),
+    "factor.removed": EventKind("Second factor removed", "Removed their second factor.", _factor),
+    "factor.codes": EventKind("Recovery codes made", "Made new recovery codes."),
+    "factor.recovered": EventKind(
+        "Recovery code used", "Signed in with a recovery code; {left} left."
+    ),
+    "factor.reset": EventKind("Second factor reset", "Reset the second factor of {user}.", _factor),
+    "sessions.ended": EventKind("Sessions ended", "Ended the sessions of {user}: {count}."),
+    "notifications.set": EventKind(
+        "Notifications chosen", "Chose what {members} told of.", _notifications
+    ),
+    "agent.set": EventKind(
+        "Agent changed",
+        "Set the agent {agent} of the desk {desk}: owned by {owner}{is_paused}.",
+        _sets("agent {agent}", "desk", "owner", "is_paused"),
+    ),
+    "agent_key.made": EventKind(
+        "Key of an agent or workspace made", "Made the key {key} of {home}.", _agent_key
+    ),
+    "agent_key.revoked": EventKind(
+        "Key of an agent or workspace revoked", "Revoked the key {key} of {home}.", _agent_key
+    ),
+}
+# Channels add their own.
+EVENTS: dict[str, EventKind] = {**_OF_LEDGER, **_OTHERS}
+LEDGER = tuple(sorted(_OF_LEDGER))
+FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent))
+
+
+# What of an event may have to be erased.
+
+
+# Names of facts with words of people or models, results of tools, or hashes of such words, by which
+# a guess could be checked.
+_WORDS = {
+    "comment",
+    "correction",
+    "note",
+    "patch",
+    "subject_key",
+    "question",
+    "why",
+    "said",
+    "triggers",
+    "sha256",
+    "args_sha256",
+    "action_sha256",
+    "goal_sha256",
+    "workflow_sha256",
+    "before_sha256",
+    "claims_sha256",
+    "simulation_sha256",
+    "outcome_sha256",
+}
+_REASONS = {"stop_reason", "failed", "reason"}  # a code and, after a colon, a quotation
+
+
+def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return an event's permanent facts, and those that may have to be erased.
+
+    A reason's code is permanent, its quotation is not.
+    """
+    plain: dict[str, Json] = {}
+    texts: dict[str, Json] = {}
+    row = EVENTS.get(kind)
+    for name, value in facts.items():
+        if name in _WORDS or (row and name in row.texts):
+            texts |= {name: value} if value else {}
+        elif name in _REASONS and ":" in value:
+            plain[name] = value.partition(":")[0]
+            texts[name] = value
+        else:
+            plain[name] = value
+    return plain, texts
+
+
+# Rows as events describe them. Pages read rows; the record proves events.
+#
+# Rows are named as people would name them, with the columns that some event describes. Whatever no
+# event describes, or was erased, is not compared.
+
+
+_UNTOLD = {"workspace"}  # before its first policy is published
+# Waiting for an answer: what happened is unknown, and no event records that.
+_MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column that no event describes, and its value as derived from one that is compared."""
+
+    stored: Json
+    told: Json
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A column that differs from the record; without a column, the whole row."""
+
+    row: str
+    column: str
+    stored: Json
+    told: Json
+
+    def __str__(self) -> str:
+        if not self.column:
+            there = self.told is None
+            return f"{self.row}: " + ("no event records it" if there else "it is gone")
+        stored, told = map(_shown, (self.stored, self.told))
+        return f"{self.row}: {self.column} is {stored}; the record says {told}"
+
+
+def _shown(value: Json) -> str:
+    return repr(value.isoformat() if isinstance(value, datetime) else value)
+
+
+@dataclass
+class RecordedRows:
+    """The rows of one chain as its events describe them, applied in order."""
+
+    rows: Rows = field(default_factory=dict)
+
+    def take(self, event: Linked) -> None:
+        """Apply an event."""
+        kind = EVENTS.get(event.covered["kind"])
+        try:
+            if kind and kind.change:
+                kind.change(self.rows, _facts(event), event.covered)
+        except (AttributeError, KeyError, TypeError, ValueError):  # not written by this program
+            self.rows[f"event {event.covered['seq']}"] = {}
+
+    def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:
+        """Yield the differences between stored rows and events, ordered by name."""
+        for name in sorted(self.rows.keys() | stored.keys()):
+            told, row = self.rows.get(name), stored.get(name)
+            if told is None and name in _UNTOLD:
+                continue
+            if told is None or row is None:
+                yield Difference(name, "", row, told)
+                continue
+            for column, value in told.items():
+                found = row.get(column, value)
+                if found != value and not (column == "state" and _MAY_BE.get(value) == found):
+                    yield Difference(name, column, found, value)
+            for column, derived in row.items():
+                if isinstance(derived, Derived) and derived.stored != derived.told:
+                    yield Difference(name, column, derived.stored, derived.told)
+
+
+def _facts(event: Linked) -> Row:
+    """Return the facts of an event with its texts that are not erased."""
+    facts: Row = {name: value for name, value in event.covered["facts"].items() if name != TEXTS}
+    there = {name: json.loads(text.text) for name, text in event.texts.items() if not text.erased}
+    return {**facts, **there, "erased": {n for n, text in event.texts.items() if text.erased}}
