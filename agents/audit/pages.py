@@ -255,35 +255,16 @@ def _time(at: datetime | None) -> datetime:
 # Events are found by filters in the address, each by an index, and shown in pages by keyset.
 
 
-class _IsLedger(Func):
-    """True for the kinds of LEDGER, in the exact words of their index.
-
-    SQLite uses a partial index only if a query repeats its condition without parameters.
-    """
-
-    template = f"%(expressions)s IN ({', '.join(map(repr, LEDGER))})"
-    output_field = BooleanField()
+# In the exact words of the partial indexes: SQLite uses one only if a query repeats its condition
+# without parameters.
+_IN_LEDGER = f"%(expressions)s IN ({', '.join(map(repr, LEDGER))})"
+_INFREQUENT = f"NOT (%(expressions)s IN ({', '.join(map(repr, FREQUENT))}))"
+_BEGINS_CHAIN = "%(expressions)s = 1"
+_HAS_ACTOR = "NOT (%(expressions)s = '')"
 
 
-class _IsInfrequent(Func):
-    """True for kinds other than FREQUENT, in the exact words of the index of kinds."""
-
-    template = f"NOT (%(expressions)s IN ({', '.join(map(repr, FREQUENT))}))"
-    output_field = BooleanField()
-
-
-class _BeginsChain(Func):
-    """True for the first event of a chain, in the exact words of the index of times."""
-
-    template = "%(expressions)s = 1"
-    output_field = BooleanField()
-
-
-class _HasActor(Func):
-    """True for what a person did, in the exact words of the index of actors."""
-
-    template = "NOT (%(expressions)s = '')"
-    output_field = BooleanField()
+def _holds(column: str, condition: str) -> Func:
+    return Func(F(column), template=condition, output_field=BooleanField())
 
 
 def _uuid(text: str) -> UUID | None:
@@ -346,16 +327,16 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
     if wanted.unreadable:
         return _Found(found)
     is_cut = False
-    kinds: Func | Exact[Any] = _IsLedger(F("kind"))
+    kinds: Func | Exact[Any] = _holds("kind", _IN_LEDGER)
     if "event" in given:
         kinds = Exact(F("kind"), given["event"])
     if "person" in given:
-        found = found.filter(_HasActor(F("actor")), actor=given["person"])
+        found = found.filter(_holds("actor", _HAS_ACTOR), actor=given["person"])
         # PostgreSQL expects next to none of these kinds among what a person did, and would read and
         # sort all of it, unless it cannot see what is compared.
         kinds = Coalesce(kinds, False)
     elif given.get("event", FREQUENT[0]) not in FREQUENT:
-        found = found.filter(_IsInfrequent(F("kind")))
+        found = found.filter(_holds("kind", _INFREQUENT))
     if "event" in given or "all" not in given:
         found = found.filter(kinds)
     if "agent" in given:  # of its sessions: other events name it in words only
@@ -368,7 +349,7 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
 
 def _kinds_of(workspace: Workspace) -> set[str]:
     """Return the kinds of a workspace's events; where a run began, it has the frequent ones."""
-    condition = _IsInfrequent.template % {"expressions": "e.kind"}
+    condition = _INFREQUENT % {"expressions": "e.kind"}
     found = occurring(Event, "kind", [workspace.pk], condition=condition)
     return found | (set(FREQUENT) if "run.queued" in found else set())
 
@@ -411,7 +392,7 @@ def _within(
     until: datetime | None,
 ) -> QuerySet[Event]:
     """Keep the events of a period, whose ends lie between two beginnings of chains."""
-    begun = Event.objects.filter(_BeginsChain(F("seq")), workspace=workspace)
+    begun = Event.objects.filter(_holds("seq", _BEGINS_CHAIN), workspace=workspace)
     if since:
         before = begun.filter(at__lt=since - _DISORDER).order_by("-at", "-pk").values("pk")[:1]
         found = found.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
