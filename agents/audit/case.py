@@ -19,7 +19,7 @@ from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.notifications import RECIPIENTS
 from agents.models.record import facts_of
 from agents.notifications.fan_out import KEPT
-from agents.notifications.pages import LogLine, log_line
+from agents.notifications.pages import log_line
 from agents.publishing.pages import readable_limits, team_names
 from agents.publishing.words import DeskPart, LimitLine, desk_parts
 from agents.publishing.words import lines as limit_lines
@@ -106,7 +106,7 @@ class _Seen:
     """The people who acted on the run's requests or were notified of them."""
 
     acted: Sequence[str]
-    messages: Sequence[LogLine]
+    messages: Sequence[dict[str, Json]]
     are_cut: bool
 
 

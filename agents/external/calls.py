@@ -351,13 +351,10 @@ def input_schema(tool: Tool) -> Json:
 
     The console's own models get each argument as required, as strict output wants it.
     """
-    return {**args_schema(tool.spec), "required": _required(tool)}
-
-
-def _required(tool: Tool) -> list[str]:
+    required = getattr(tool.spec, "required", ())
     if isinstance(tool.spec, Mapping):
-        return [name for name, kind in tool.spec.items() if not kind.endswith("?")]
-    return list(tool.spec.required)
+        required = [name for name, kind in tool.spec.items() if not kind.endswith("?")]
+    return {**args_schema(tool.spec), "required": list(required)}
 
 
 def with_integers(name: str, args: Json) -> Json:

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, QuerySet
@@ -118,7 +118,7 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
         if given.get("change") == "key":
             _check_newest(workspace, given)
             _, token = keys.make_key(lasts=timedelta(days=_LASTS), **who)
-            return _agents(request, workspace, fresh=_Fresh(workspace.name, token))
+            return _agents(request, workspace, fresh={"name": workspace.name, "token": token})
         keys.revoke_key(prefix=given.get("key", "").replace("\0", ""), **who)
     except (BadForm, refusal.Refused) as no:
         return _agents(request, workspace, sentence=str(no), status=422)
@@ -139,19 +139,11 @@ def _valid_keys() -> QuerySet[AgentKey]:
     return AgentKey.objects.filter(revoked_at=None, expires_at__gt=timezone.now()).order_by("pk")
 
 
-class _Fresh(NamedTuple):
-    """A key that is shown once; an agent's with first requests that work here, quoted."""
+def _fresh(agent: ExternalAgent, token: str) -> dict[str, Json]:
+    """Return an agent's new key with first requests that work here, quoted.
 
-    name: str
-    token: str
-    agent: ExternalAgent | None = None
-    opening: str = ""
-    look: str = ""
-    called: AgentCall | None = None
-
-
-def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
-    """Return an agent's new key with an opening and a look, which needs its subject alone."""
+    They open a session and look, with a tool that needs the subject alone.
+    """
     desk = DESKS[agent.desk]
     known = desk.subject.first(agent.workspace.book_id, 1) if desk.subject.first else ()
     key = desk.subject.key_in(known[0]) if known else ""
@@ -165,7 +157,8 @@ def _fresh(agent: ExternalAgent, token: str) -> _Fresh:
             look = {"tool": name, "arguments": {tool.subject: given}}
     called = AgentCall.objects.filter(agent=agent, is_end=False).order_by("-pk").first()
     opening, quoted = (shlex.quote(json.dumps(one)) if one else "" for one in (session, look))
-    return _Fresh(agent.name, token, agent, opening, quoted, called)
+    first = {"opening": opening, "look": quoted, "called": called}
+    return {"name": agent.name, "token": token, "agent": agent, **first}
 
 
 def _workspace(
@@ -194,7 +187,7 @@ def _agents(
     workspace: Workspace,
     *,
     sentence: str = "",
-    fresh: _Fresh | None = None,
+    fresh: dict[str, Json] | None = None,
     status: int = 200,
 ) -> HttpResponse:
     valid, user = _valid_keys(), access.person(request)

@@ -55,8 +55,10 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
         check_agent(agent)
         if run.state in ENDED:
             raise Refused("session_ended", "The session has ended: nothing more begins in it.")
-        taken = _of_turn(Step.objects.filter(run=run, kind=AWAIT), row, TAKE).order_by("-position")
-        if (step := taken.first()) is None:
+        place = f"{turn_of(row.step)}{TAKE}"
+        taken = Step.objects.filter(run=run, kind=AWAIT, key__startswith=place)
+        step = taken.order_by("-position").first() if row.step else None
+        if step is None:
             raise Refused("not_allowed", "It is not allowed yet, or the console executes it.")
         if step.ended_at is None:
             if (server := _server(run, row)) and not _can_sign():
@@ -160,10 +162,6 @@ def _effects_of(row: AgentCall) -> QuerySet[Effect]:
     """Return the ledger's row of a call that its agent took, if there is one."""
     mine = Effect.objects.filter(run=row.run_id, report_due_at__isnull=False).order_by("-pk")
     return mine.filter(step__key__startswith=turn_of(row.step)) if row.step else mine.none()
-
-
-def _of_turn(steps: QuerySet[Step], row: AgentCall, label: str) -> QuerySet[Step]:
-    return steps.filter(key__startswith=f"{turn_of(row.step)}{label}") if row.step else steps.none()
 
 
 def _server(run: Run, row: AgentCall) -> str:

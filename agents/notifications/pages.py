@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -170,18 +169,9 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     return render(request, "notifications/log.html", shown)
 
 
-@dataclass(frozen=True)
-class LogLine:
-    """One row of the delivery log."""
-
-    delivery: Delivery
-    what: str
-    to: str
-    role: str
-    state: str
-
-
-def log_line(row: Delivery) -> LogLine:
+def log_line(row: Delivery) -> dict[str, Any]:
     """Return a row of the log in words. Expects its recipient and notification loaded."""
-    (role, state), kind = _STATES[DeliveryState(row.state)], row.notification.kind
-    return LogLine(row, _TITLES.get(kind, kind), channel_of(row).recipient(row), role, state)
+    role, state = _STATES[DeliveryState(row.state)]
+    what = _TITLES.get(row.notification.kind, row.notification.kind)
+    to = channel_of(row).recipient(row)
+    return {"delivery": row, "what": what, "to": to, "role": role, "state": state}

@@ -12,7 +12,6 @@ import hmac
 import ipaddress
 import json
 import socket
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cache
@@ -148,7 +147,8 @@ def read_url(url: str) -> SplitResult:
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise BadAddress("The address holds characters that an address cannot have.")
     allowed = settings.OPSCONSOLE_WEBHOOK_HOSTS
-    if allowed and not _is_listed(host) and not any(host.endswith(s) for s in _suffixes(allowed)):
+    suffixes = tuple(name.lower() for name in allowed if name.startswith("."))
+    if allowed and not _is_listed(host) and not host.endswith(suffixes):
         raise BadAddress(f"{host} is not among OPSCONSOLE_WEBHOOK_HOSTS.")
     if not port or (port != _PORT and not _is_listed(host)):
         raise BadAddress("Only a host that is listed by name can have a port other than 443.")
@@ -157,10 +157,6 @@ def read_url(url: str) -> SplitResult:
 
 def _is_listed(host: str) -> bool:
     return host in (name.strip("[]").lower() for name in settings.OPSCONSOLE_WEBHOOK_HOSTS)
-
-
-def _suffixes(allowed: Sequence[str]) -> list[str]:
-    return [name.lower() for name in allowed if name.startswith(".")]
 
 
 def is_public(text: str) -> bool:
