@@ -92,6 +92,7 @@ class Person:
 
     user: int
     role: str
+    name: str = ""
     may_decide: bool = False  # the request, regardless of their own limits
     may_grant: bool = False  # the full request
     teams: frozenset[int] = frozenset()

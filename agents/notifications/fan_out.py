@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple, TypeAlias
@@ -69,13 +70,10 @@ _LOOK_BACK = timedelta(days=1)
 _looked_at = -MINUTE
 
 
-_Members: TypeAlias = list[tuple[Membership, NotificationPreference]]
-
-
 class _Circle(NamedTuple):
     """The possible recipients in a workspace."""
 
-    members: _Members
+    people: list[Person]
     destinations: list[Destination]
 
 
@@ -213,29 +211,19 @@ def _deliveries(
     notification: Notification, circle_of: _CircleOf, *, at: datetime
 ) -> Iterator[Delivery]:
     kind, about = Kind(notification.kind), f"{notification.kind}:{notification.about}"
-    members, destinations = circle_of(notification.workspace_id)
+    circle = circle_of(notification.workspace_id)
     row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
     run, request = notification.run, notification.escalation
-    may_decide, may_grant = _able(request, run)
+    decide, grant = _able(request, run)
     people = [
-        Person(
-            part.user_id,
-            part.role,
-            may_decide=part.user_id in may_decide,
-            may_grant=part.user_id in may_grant,
-            teams=frozenset(team.pk for team in part.teams.all()),
-            modes=own.modes,
-            hears_all=own.hears_all,
-            hours=own.hours,
-            channel=own.channel,
-        )
-        for part, own in members
+        replace(one, may_decide=one.user in decide, may_grant=one.user in grant)
+        for one in circle.people
     ]
-    for person in recipients(_case(notification, members, at=at), people):
+    for person in recipients(_case(notification, people, at=at), people):
         when = send_at(mode_of(kind, person.modes), person.hours, at)
         channel = channel_of_member(person.channel).name
         yield Delivery(**row, user_id=person.user, channel=channel, due_at=when, next_at=when)
-    for one in destinations:
+    for one in circle.destinations:
         if kind in one.kinds and one.team in (None, request and request.assigned_team_id):
             yield Delivery(**row, **one.columns, due_at=at, next_at=at)
 
@@ -255,7 +243,7 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         return able, able
 
 
-def _case(notification: Notification, members: _Members, *, at: datetime) -> Occurrence:
+def _case(notification: Notification, people: list[Person], *, at: datetime) -> Occurrence:
     run, request = notification.run, notification.escalation
     snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
     is_half = notification.kind == Kind.HALF_TIME
@@ -266,9 +254,7 @@ def _case(notification: Notification, members: _Members, *, at: datetime) -> Occ
         decided_by=request.decided_by_id if request else None,
         assigned_to=request.assigned_to_id if request else None,
         assigned_team=request.assigned_team_id if request else None,
-        done_by=next(
-            (p.user_id for p, _ in members if p.user.username == notification.actor), None
-        ),
+        done_by=next((one.user for one in people if one.name == notification.actor), None),
         snoozed_by=frozenset(snoozed),
     )
 
@@ -279,9 +265,22 @@ def _circle_of(workspace: int) -> _Circle:
     common = rows.get(None) or NotificationPreference(workspace_id=workspace)
     parts = Membership.objects.filter(workspace=workspace, user__is_active=True, is_simulated=False)
     parts = parts.select_related("user").prefetch_related("teams").order_by("pk")
-    members = [(part, rows.get(part.user_id, common)) for part in parts]
+    people = [_person(part, rows.get(part.user_id, common)) for part in parts]
     others = [to for channel in channels() for to in channel.destinations(workspace)]
-    return _Circle(members, others)
+    return _Circle(people, others)
+
+
+def _person(part: Membership, chosen: NotificationPreference) -> Person:
+    return Person(
+        part.user_id,
+        part.role,
+        part.user.username,
+        teams=frozenset(team.pk for team in part.teams.all()),
+        modes=chosen.modes,
+        hears_all=chosen.hears_all,
+        hours=chosen.hours,
+        channel=chosen.channel,
+    )
 
 
 def set_preference(
@@ -302,14 +301,10 @@ def set_preference(
         raise Refused("bad_hours", "Enter a time of day, such as 22:00.")
     if channel and channel_of_member(channel).name != channel:
         raise Refused("no_channel", "Choose how messages are sent.", field="channel")
-    chosen = {kind.value: mode.value for kind, mode in modes.items()}
     columns = {
-        "modes": chosen,
+        "modes": {kind.value: mode.value for kind, mode in modes.items()},
         "hears_all": hears_all,
-        "quiet_from": hours.quiet_from,
-        "quiet_until": hours.quiet_until,
-        "digest_at": hours.digest_at,
-        "zone": hours.zone,
+        **asdict(hours),
         "channel": channel,
     }
     whom = None if is_for_all else by
@@ -318,8 +313,5 @@ def set_preference(
             workspace=workspace, user=whom, defaults=columns
         )
         facts = {"of": by.get_username() if whom else "", **columns}
-        append_events(
-            [Entry("notifications.set", facts, by.get_username())],
-            workspace_id=workspace.pk,
-            at=at,
-        )
+        event = Entry("notifications.set", facts, by.get_username())
+        append_events([event], workspace_id=workspace.pk, at=at)
