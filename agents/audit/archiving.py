@@ -95,8 +95,8 @@ def archive_runs(
     """
     _check_clock(before, at)
     with _alone_in(directory), _empty_log_after():
-        found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
-        open_ones = [_finish(archive, directory, at) for archive in found]
+        archives = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
+        open_ones = [_finish(archive, directory, at) for archive in archives]
         _clear_parts(directory, workspace.slug)
         if unknown := _unknown(workspace, directory):
             raise Refused(
@@ -122,10 +122,10 @@ def forget_archived(
     if not directory.is_dir():
         raise Refused("no_archives", f"There is no directory {directory}.")
     count, elsewhere = 0, list[int]()
-    told = Counter[int]()  # runs recorded as emptied, by archive
+    recorded = Counter[int]()  # runs recorded as emptied, by archive
     events = Event.objects.filter(workspace=workspace, run=None, kind="archive.erased")
     for facts in events.values_list("facts", flat=True):
-        told[facts["archive"]] += facts["runs"]
+        recorded[facts["archive"]] += facts["runs"]
     with _alone_in(directory):
         for archive in Archive.objects.filter(workspace=workspace).order_by("number"):
             stones = Tombstone.objects.filter(archive=archive, run__erased_at__isnull=False)
@@ -135,7 +135,7 @@ def forget_archived(
                 files.take_places()
             if not _is_of(archive, files):
                 is_here = bool(erased) and files.texts.exists()  # without a matching record
-                if is_here or len(erased) > told[archive.number]:
+                if is_here or len(erased) > recorded[archive.number]:
                     elsewhere.append(archive.number)
                 continue
             if not erased:
@@ -150,7 +150,7 @@ def forget_archived(
                 ) from None
             # A killed call may have emptied texts without recording it; texts emptied in another
             # copy of the files are on record already.
-            if untold := max(0, empty - told[archive.number]):
+            if untold := max(0, empty - recorded[archive.number]):
                 facts = {"archive": archive.number, "runs": untold}
                 with transaction.atomic():
                     entry = Entry("archive.erased", facts, actor)
@@ -280,8 +280,8 @@ def _check_beside(steps: dict[UUID, str]) -> None:
     runs = Run.objects.filter(pk__in=steps)
     erased = set(runs.exclude(erased_at=None).values_list("pk", flat=True))
     here = set(runs.filter(archived_at=None, erased_at=None).values_list("pk", flat=True))
-    for run, found in _steps_of(here).items():
-        if sha256(found) != steps[run]:
+    for run, rows in _steps_of(here).items():
+        if sha256(rows) != steps[run]:
             raise _Unfit(f"the trace of run {run} differs from the one in the database")
     for run in steps.keys() - erased:
         if not steps[run]:
@@ -347,10 +347,10 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
 
 def _is_sealed(archive: Archive) -> bool:
     """Tell whether a head holds the archive's event; counts of sealed events prove nothing."""
-    told = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
+    event = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
     chain = name_of(workspace=archive.workspace_id)
     for head in Head.objects.order_by("-number").iterator(10):
-        if any(told.hash in hashes for name, hashes in head.plain().chains() if name == chain):
+        if any(event.hash in hashes for name, hashes in head.plain().chains() if name == chain):
             return True
         if head.at < archive.at - _CLOCKS:
             break
@@ -416,8 +416,8 @@ class ArchiveFiles:
 def _numbers_in(directory: Path, slug: str) -> set[int]:
     """Return the numbers of the workspace's archives with a file in the directory."""
     names = re.compile(rf"{re.escape(slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
-    found = (names.fullmatch(path.name) for path in directory.iterdir())
-    return {int(name[1]) for name in found if name}
+    matches = (names.fullmatch(path.name) for path in directory.iterdir())
+    return {int(name[1]) for name in matches if name}
 
 
 def _clear_parts(directory: Path, slug: str) -> None:
@@ -459,19 +459,19 @@ def _write_files(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]
             for key in keys:
                 line = {"run": str(key), "texts": beside[str(key)], "steps": steps[key]}
                 texts.write(canonical(line) + "\n")
-        found = digest.hexdigest()
-        add({"end": {"lines": count, "sha256": found}})
-    return found
+        sha256_of_lines = digest.hexdigest()
+        add({"end": {"lines": count, "sha256": sha256_of_lines}})
+    return sha256_of_lines
 
 
 def _steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
     """Return the requests and replies of these runs' steps, as the texts file holds them."""
-    found: dict[UUID, list[Json]] = {key: [] for key in keys}
+    steps: dict[UUID, list[Json]] = {key: [] for key in keys}
     for run, *values in (
         Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *_STEP)
     ):
-        found[run].append(dict(zip(_STEP, values, strict=True)))
-    return found
+        steps[run].append(dict(zip(_STEP, values, strict=True)))
+    return steps
 
 
 class _FiledRun(NamedTuple):
@@ -564,14 +564,14 @@ def _forget_in(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]
     with files.texts.open("rb") as old, _new(fresh) as new:
         for number, line in enumerate(old, start=1):
             try:
-                found = json.loads(line)
-                run, is_empty = UUID(found["run"]), "erased" in found
+                entry = json.loads(line)
+                run, is_empty = UUID(entry["run"]), "erased" in entry
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
                 raise _Unfit(f"line {number} cannot be read") from error
             if run in erased and not is_empty:
-                found, now, is_empty = {"run": found["run"], "erased": True}, now + 1, True
+                entry, now, is_empty = {"run": entry["run"], "erased": True}, now + 1, True
             count += is_empty
-            new.write(canonical(found) + "\n")
+            new.write(canonical(entry) + "\n")
     if count < len(erased):
         raise _Unfit(f"it lacks the lines of {len(erased) - count} erased runs")
     os.replace(fresh, files.texts)

@@ -40,11 +40,11 @@ from agents.tools import call_in_words
 @in_utc
 def case(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run's record for reading and printing."""
-    found = access.run_to_audit(access.person(request), pk)
+    run = access.run_to_audit(access.person(request), pk)
     shown = {
         "nav": "runs",
-        "file": case_file(found, after=whole_number(request.GET.get("after", "")) or 0),
-        "run": found,
+        "file": case_file(run, after=whole_number(request.GET.get("after", "")) or 0),
+        "run": run,
         "as_of": timezone.now(),
         "kept": KEPT.days,
         "address": request.build_absolute_uri(request.path),
@@ -55,12 +55,12 @@ def case(request: HttpRequest, pk: UUID) -> HttpResponse:
 @action
 def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     """Export the record of a run with the heads that seal it, and record that."""
-    found = access.run_to_audit(access.person(request), pk)
+    run = access.run_to_audit(access.person(request), pk)
     at = timezone.now()
-    facts = {"bundle": copies.FORMAT, "run": str(found.pk)}
-    copies.record_export(workspace=found.workspace, by=access.person(request), facts=facts, at=at)
+    facts = {"bundle": copies.FORMAT, "run": str(run.pk)}
+    copies.record_export(workspace=run.workspace, by=access.person(request), facts=facts, at=at)
     return download(
-        request, copies.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
+        request, copies.lines_of_run(run, at=at), f"run-{run.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
     )
 
 
@@ -140,8 +140,8 @@ class _CaseFile:
 
 def case_file(run: Run, *, after: int = 0) -> _CaseFile:
     """Return a page of a run's case file, in at most eleven queries."""
-    found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
-    rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
+    events = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
+    rows = read_events(events.order_by("seq").prefetch_related("texts"), PAGE + 1)
     lines = tell_events(rows[:PAGE], whom_of=name_of)
     steps = _steps(run, lines)
     own = [line.event for line in lines if line.event]
@@ -172,9 +172,9 @@ def _machinery() -> Q:
 def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
     """Return the steps that entries refer to, and all that changed something, by key."""
     keys = {str(line.event.facts.get("key")) for line in lines if line.event}
-    found = run.steps.filter(Q(key__in=keys) | Q(effect__isnull=False))
-    found = found.select_related("escalation__approval", "effect")
-    return {step.key: step for step in found.order_by("position")}
+    steps = run.steps.filter(Q(key__in=keys) | Q(effect__isnull=False))
+    steps = steps.select_related("escalation__approval", "effect")
+    return {step.key: step for step in steps.order_by("position")}
 
 
 def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> _FileEntry:
@@ -218,8 +218,8 @@ def _cut(text: str) -> str:
 
 
 def _read_seen(run: Run, events: Sequence[Event]) -> _Seen:
-    found = Delivery.objects.filter(notification__run=run)
-    rows = found.select_related(*RECIPIENTS, "notification").order_by("pk")
+    deliveries = Delivery.objects.filter(notification__run=run)
+    rows = deliveries.select_related(*RECIPIENTS, "notification").order_by("pk")
     messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
     return _Seen(

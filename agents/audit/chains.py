@@ -211,8 +211,8 @@ def _chain(
     """
     reader = _ChainReader(row, sealed.of(name), sealed.newest)
     fault = reader.skip(*after)
-    found = reader.read(events)
-    fault = fault or first_fault(found, count=row.event_count, head=row.head_hash, after=after)
+    linked = reader.read(events)
+    fault = fault or first_fault(linked, count=row.event_count, head=row.head_hash, after=after)
     if fault is None:
         fault = reader.unlike or reader.cut or reader.fault
     elif reader.unlike and reader.unlike.seq < fault.seq:
@@ -223,7 +223,7 @@ def _chain(
     if fault is None and isinstance(row, Workspace) and not row.event_count:
         differences = ["workspace: no event records it"]
     elif fault is None and not after[0]:
-        differences = [*differences, *map(str, reader.told.differences(rows))]
+        differences = [*differences, *map(str, reader.recorded.differences(rows))]
     return Chain(
         shown,
         fault,
@@ -257,7 +257,7 @@ class _ChainReader:
         self.fault: Fault | None = None
         self.unlike: Fault | None = None  # the first event that differs from the sealed one
         self.doubt: Fault | None = None
-        self.told = RecordedRows()
+        self.recorded = RecordedRows()
 
     def skip(self, count: int, head: str) -> Fault | None:
         """Skip the archived events. Return the reason if they differ from the sealed ones."""
@@ -283,9 +283,9 @@ class _ChainReader:
             if self.fault is None and event.workspace_id != self.workspace:
                 self.fault = Fault(self.seq, "it belongs to another workspace than its chain")
             self.doubt = self.doubt or self.doubt_of(self.seq, event.at, bound)
-            found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
-            self.told.take(found)
-            yield found
+            linked = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
+            self.recorded.take(linked)
+            yield linked
 
     @property
     def cut(self) -> Fault | None:
@@ -395,10 +395,10 @@ class SealedChains:
         if not self._is_whole:
             counted = self._fetch(_EARLIER, chain, chain).fetchone()[0]
             yield from repeat(_UNKNOWN, max(0, counted))
-        found = self._fetch(
+        sealed = self._fetch(
             "SELECT hashes, bound FROM sealed WHERE chain = ? ORDER BY number", chain
         )
-        for hashes, bound in found:
+        for hashes, bound in sealed:
             yield from ((hashed, bound) for hashed in json.loads(hashes))
 
     def home(self, chain: str) -> str | None:

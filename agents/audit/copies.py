@@ -230,10 +230,10 @@ class RunSeal:
 
 def run_seal(run: Run) -> RunSeal | None:
     """Return the newest seal of a run, or None, in one or two queries."""
-    found = _newest(run)
-    if found is None:
+    newest_seal = _newest(run)
+    if newest_seal is None:
         return None
-    newest, upto = found
+    newest, upto = newest_seal
     near = (head for head in _before(newest, _NEAR) if _hashes(head, run))
     return RunSeal(upto, newest if _hashes(newest, run) else next(near, None))
 
@@ -264,8 +264,8 @@ def _newest(run: Run) -> tuple[Head, int] | None:
     upto = Head.objects.filter(upto__gte=Subquery(last)).order_by("upto", "number")
     latest = Head.objects.order_by("-number").values("number")[:1]
     number = Coalesce(Subquery(upto.values("number")[:1]), Subquery(latest))
-    found = Head.objects.filter(number=number).annotate(reached=reached)
-    head = found.filter(reached__isnull=False).first()
+    heads = Head.objects.filter(number=number).annotate(reached=reached)
+    head = heads.filter(reached__isnull=False).first()
     return (head, vars(head)["reached"]) if head else None
 
 
@@ -285,10 +285,10 @@ def _hashes(head: Head, run: Run) -> int:
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
     """Record that a person exported the record, and the filter. Raises Refused."""
-    said = Entry("audit.exported", redact_in(workspace, facts), by.get_username())
+    entry = Entry("audit.exported", redact_in(workspace, facts), by.get_username())
     with transaction.atomic():
         require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
-        append_events([said], workspace_id=workspace.pk, at=at)
+        append_events([entry], workspace_id=workspace.pk, at=at)
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
@@ -330,7 +330,7 @@ _ARCHIVED = (
 
 
 def csv_lines(
-    found: QuerySet[Event],
+    events: QuerySet[Event],
     keys: Sequence[int],
     *,
     is_cut: bool = False,
@@ -343,7 +343,7 @@ def csv_lines(
     yield _as_line(COLUMNS)
     count = 0
     for place in range(0, len(keys), TOGETHER):
-        some = _lines_of(found, keys[place : place + TOGETHER])
+        some = _lines_of(events, keys[place : place + TOGETHER])
         count += len(some)
         yield "".join(_as_line(_cells(line)) for line in some)
     notes = [CUT] * is_cut + [_ARCHIVED.format(archived)] * bool(archived)
@@ -351,9 +351,9 @@ def csv_lines(
         yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
 
 
-def _lines_of(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
+def _lines_of(events: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
     with timezone.override(UTC):  # the view has returned, and times are evidence
-        return tell_events(read_events(found.filter(pk__in=keys), len(keys)))
+        return tell_events(read_events(events.filter(pk__in=keys), len(keys)))
 
 
 def _as_line(cells: Iterable[object]) -> str:
@@ -371,9 +371,9 @@ def _cells(line: EventLine) -> list[object]:
     except UNREADABLE:
         facts = ""
     at, run = event.at.isoformat(), str(event.run_id or "")
-    told = [at, run, event.seq, event.kind, event.actor, line.sentence]
+    columns = [at, run, event.seq, event.kind, event.actor, line.sentence]
     money = [line.money.currency, line.money.amount] if line.money else ["", ""]
-    return [*told, facts, event.previous, event.hash, line.desk, *money]
+    return [*columns, facts, event.previous, event.hash, line.desk, *money]
 
 
 def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:

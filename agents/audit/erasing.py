@@ -71,8 +71,8 @@ class ErasureLeftovers:
     books: bool = False  # the desk's own, if it does not say how to erase a subject
 
     def __bool__(self) -> bool:
-        found = (self.chains, self.policies, self.switches, self.switch_events)
-        return any((*found, self.views, self.archives, self.mentions, self.books))
+        counts = (self.chains, self.policies, self.switches, self.switch_events)
+        return any((*counts, self.views, self.archives, self.mentions, self.books))
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ def erase_subject(
 def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
     """Return the runs about a subject, and runs without a subject that acted on it."""
     acted = Effect.objects.filter(subject_key=key).values("run")
-    asked = Escalation.objects.filter(subject_key=key).values("run")
-    unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
+    requests = Escalation.objects.filter(subject_key=key).values("run")
+    unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=requests))
     ours = Run.objects.filter(workspace=workspace, desk=desk)
     return ours.filter(Q(subject_key=key) | unbound)
 
@@ -187,8 +187,8 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         escalation.review = _ruling(escalation.review)
         emptied = ["action", "action_sha256", "comment", "likeness", "patch", "review"]
         escalation.save(update_fields=emptied)
-    said = Event.objects.filter(run=run, kind="escalation.not_carried_out")
-    for facts in said.values_list("facts", flat=True):  # what stays of them; once a whole reason
+    events = Event.objects.filter(run=run, kind="escalation.not_carried_out")
+    for facts in events.values_list("facts", flat=True):  # what stays of them; once a whole reason
         mine = Escalation.objects.filter(pk=facts["escalation"])
         mine.update(not_carried_out=facts["reason"])
     Approval.objects.filter(run=run).update(action_sha256="", patch=None, comment="")
@@ -247,7 +247,7 @@ def _find_leftovers(
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
     # A private view belongs to no workspace: all that could concern this one are named.
     views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
-    said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
+    events = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
     others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
     return ErasureLeftovers(
         chains=tuple(_runs_with_words(runs)),
@@ -271,7 +271,7 @@ def _find_leftovers(
         ),
         switch_events=tuple(
             event.seq
-            for event in said.order_by("seq")
+            for event in events.order_by("seq")
             if spoken_of.search(str(event.facts.get("why", "")))
         ),
     )
@@ -318,8 +318,8 @@ def rotate_values() -> int:
     lock, count, last = cipher(), 0, 0
     while True:
         with transaction.atomic():
-            found = MaskedValue.objects.select_for_update().filter(pk__gt=last).order_by("pk")
-            rows = list(found[:_TOGETHER])
+            values = MaskedValue.objects.select_for_update().filter(pk__gt=last).order_by("pk")
+            rows = list(values[:_TOGETHER])
             if not rows:
                 return count
             try:

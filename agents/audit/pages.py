@@ -88,9 +88,9 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
-    found = find_events(workspace, wanted)
-    keys = list(found.events.values_list("pk", flat=True)[: copies.EXPORTED + 1])
-    is_cut = found.is_cut or len(keys) > copies.EXPORTED
+    log = find_events(workspace, wanted)
+    keys = list(log.events.values_list("pk", flat=True)[: copies.EXPORTED + 1])
+    is_cut = log.is_cut or len(keys) > copies.EXPORTED
     keys = keys[: copies.EXPORTED]
     facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
@@ -117,15 +117,15 @@ def _page(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
     wanted = LogFilter.of(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
-    found = find_events(workspace, wanted)
+    log = find_events(workspace, wanted)
     kinds = _kinds_of(workspace)
     choices = kind_labels(kinds | {wanted.given.get("event", "")} - {""})
     is_archived = "archive.written" in kinds
     state = _state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
         "nav": "audit",
-        "page": page_of(found.events, request.GET.get("before", "")),
-        "most_runs": RUNS if found.is_cut else None,
+        "page": page_of(log.events, request.GET.get("before", "")),
+        "most_runs": RUNS if log.is_cut else None,
         "archived": _archived_runs(workspace, wanted) if is_archived else 0,
         "wanted": wanted,
         "given": wanted.given,
@@ -218,31 +218,31 @@ def _state_of(workspace: Workspace, *, file: Path) -> _AuditState:
     return _AuditState(*check, number, sealed_at, seal, name)
 
 
-def _check_notes(found: Json) -> list[str]:
+def _check_notes(outcome: Json) -> list[str]:
     """Return sentences on what a check compared and what it could not.
 
-    `found` is the outcome of a Verification.
+    `outcome` is that of a Verification.
     """
-    compared, loose = found["compared"], found["loose"]
+    compared, loose = outcome["compared"], outcome["loose"]
     notes = ["There were no copies of seals outside the database to compare with."]
     if compared:
         some = "1 seal agrees" if compared == 1 else f"{compared} seals agree"
         notes = [f"{some} with the copy kept outside the database."]
-        if found["faults"]:
+        if outcome["faults"]:
             notes = [f"Seals compared with the copy outside the database: {compared}."]
-    if found["is_torn"]:
+    if outcome["is_torn"]:
         notes.append("The last line of that copy is incomplete and was left out.")
-    if not found["keys"]:
+    if not outcome["keys"]:
         notes.append("The signatures of the seals were not checked: this server has no key.")
     if loose:
         some = "1 entry has" if loose == 1 else f"{loose} entries have"
         notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
-    if found["more"]:
-        notes.append(f"{found['more']} more faults were found.")
-    if "since" in found:
-        full_at = f"{datetime.fromisoformat(found['full_at']):%Y-%m-%d %H:%M} UTC"
+    if outcome["more"]:
+        notes.append(f"{outcome['more']} more faults were found.")
+    if "since" in outcome:
+        full_at = f"{datetime.fromisoformat(outcome['full_at']):%Y-%m-%d %H:%M} UTC"
         notes.insert(0, f"All of the log was last read at {full_at}.")
-    return [*notes, *found["clocks"]]
+    return [*notes, *outcome["clocks"]]
 
 
 def _time(at: datetime | None) -> datetime:
@@ -315,43 +315,43 @@ class _Found:
 
 def events_of(workspace: Workspace) -> QuerySet[Event]:
     """Return all events of a workspace, newest first, with the columns of a line."""
-    found = Event.objects.filter(workspace=workspace).order_by("-pk")
+    events = Event.objects.filter(workspace=workspace).order_by("-pk")
     # Of its run only the subject is read: a broken row must not hide its events.
-    return found.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
+    return events.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
 def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
     """Return the events that match a filter."""
-    found = wanted.keep(events_of(workspace))
+    events = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:
-        return _Found(found)
+        return _Found(events)
     is_cut = False
     kinds: Func | Exact[Any] = _holds("kind", _IN_LEDGER)
     if "event" in given:
         kinds = Exact(F("kind"), given["event"])
     if "person" in given:
-        found = found.filter(_holds("actor", _HAS_ACTOR), actor=given["person"])
+        events = events.filter(_holds("actor", _HAS_ACTOR), actor=given["person"])
         # PostgreSQL expects next to none of these kinds among what a person did, and would read and
         # sort all of it, unless it cannot see what is compared.
         kinds = Coalesce(kinds, False)
     elif given.get("event", FREQUENT[0]) not in FREQUENT:
-        found = found.filter(_holds("kind", _INFREQUENT))
+        events = events.filter(_holds("kind", _INFREQUENT))
     if "event" in given or "all" not in given:
-        found = found.filter(kinds)
+        events = events.filter(kinds)
     if "agent" in given:  # of its sessions: other events name it in words only
-        found = found.filter(run__agent__name=given["agent"], run__agent__workspace=workspace)
+        events = events.filter(run__agent__name=given["agent"], run__agent__workspace=workspace)
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
-        found = found.filter(run__in=runs)
-    return _Found(_within(found, workspace, *map(wanted.value, ("since", "until"))), is_cut)
+        events = events.filter(run__in=runs)
+    return _Found(_within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut)
 
 
 def _kinds_of(workspace: Workspace) -> set[str]:
     """Return the kinds of a workspace's events; where a run began, it has the frequent ones."""
     condition = _INFREQUENT % {"expressions": "e.kind"}
-    found = occurring(Event, "kind", [workspace.pk], condition=condition)
-    return found | (set(FREQUENT) if "run.queued" in found else set())
+    kinds = occurring(Event, "kind", [workspace.pk], condition=condition)
+    return kinds | (set(FREQUENT) if "run.queued" in kinds else set())
 
 
 def _archived_runs(workspace: Workspace, wanted: LogFilter) -> int:
@@ -386,7 +386,7 @@ def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> _Cop
 
 
 def _within(
-    found: QuerySet[Event],
+    events: QuerySet[Event],
     workspace: Workspace,
     since: datetime | None,
     until: datetime | None,
@@ -395,11 +395,11 @@ def _within(
     begun = Event.objects.filter(_holds("seq", _BEGINS_CHAIN), workspace=workspace)
     if since:
         before = begun.filter(at__lt=since - _DISORDER).order_by("-at", "-pk").values("pk")[:1]
-        found = found.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
+        events = events.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
     if until:
         after = begun.filter(at__gte=until + _DISORDER).order_by("at", "pk").values("pk")[:1]
-        found = found.filter(at__lt=until, pk__lt=Coalesce(Subquery(after), NEWEST))
-    return found
+        events = events.filter(at__lt=until, pk__lt=Coalesce(Subquery(after), NEWEST))
+    return events
 
 
 def _runs(
@@ -450,7 +450,7 @@ def _with(
     return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 
 
-def page_of(found: QuerySet[Event], before: str) -> Page[EventLine]:
+def page_of(events: QuerySet[Event], before: str) -> Page[EventLine]:
     """Return one page, whose cost does not depend on the log's length."""
     order = Keyset()
-    return order.cut(tell_events(read_events(order.after(found, before), PAGE + 1)), PAGE)
+    return order.cut(tell_events(read_events(order.after(events, before), PAGE + 1)), PAGE)

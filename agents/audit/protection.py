@@ -124,8 +124,8 @@ def inspect(connection: BaseDatabaseWrapper) -> _Build:
         for find in (_wrong_triggers, _wrong_tables, _missing_keys):
             for table, name, why in find(connection, cursor):
                 is_theirs = table in theirs and not _is_lifted(table)
-                found = build.foreign if is_theirs else build.faults
-                found[name if name not in found else f"{name} on {table}"] = why
+                faults = build.foreign if is_theirs else build.faults
+                faults[name if name not in faults else f"{name} on {table}"] = why
     return build
 
 
@@ -133,10 +133,10 @@ def _wrong_triggers(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> Iterator[tuple[str, str, str]]:
     wanted = {trigger.name: trigger for trigger in _triggers_of(connection)}
-    found = _acting(connection, cursor)
-    for name in wanted.keys() - {row[0] for row in found}:
+    triggers = _acting(connection, cursor)
+    for name in wanted.keys() - {row[0] for row in triggers}:
         yield wanted[name].table, f"trigger {name}", "it is missing"
-    for name, table, body, kind, is_on in found:
+    for name, table, body, kind, is_on in triggers:
         mine = wanted.get(name)
         if kind == _CONSTRAINT:
             if not is_on:
@@ -248,11 +248,11 @@ def check_record(
 
     Raises DatabaseError: an unreachable database must not pass as "no issues".
     """
-    said: list[checks.CheckMessage] = []
+    messages: list[checks.CheckMessage] = []
     for alias in databases or []:
         build = inspect(connections[alias])
         if build.faults:
-            said.append(
+            messages.append(
                 checks.Error(
                     "The record could be changed, as the schema is not the expected one: "
                     f"{list_faults(build.faults)}.",
@@ -262,17 +262,17 @@ def check_record(
                 )
             )
         if build.foreign:
-            said.append(
+            messages.append(
                 checks.Warning(
                     f"Of your own tables: {list_faults(build.foreign)}.", id="agents.W001"
                 )
             )
-    return said
+    return messages
 
 
-def list_faults(found: Mapping[str, str]) -> str:
+def list_faults(faults: Mapping[str, str]) -> str:
     """Return the faults of a database's schema in one line."""
-    return "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))
+    return "; ".join(f"{name}: {why}" for name, why in sorted(faults.items()))
 
 
 # The triggers that keep the record append-only and ended runs unchanged.
@@ -453,7 +453,7 @@ def _triggers_of(connection: BaseDatabaseWrapper) -> list[_Trigger]:
     """Return every trigger that should exist."""
     is_sqlite = connection.vendor == "sqlite"
     tables = [name.lower() for name in connection.introspection.table_names()]
-    found = []
+    triggers = []
     for table, verb in _refused_verbs(tables, is_sqlite):
         each = "STATEMENT" if verb == "truncate" else "ROW"
         template = _SQLITE if is_sqlite else _POSTGRES
@@ -462,13 +462,13 @@ def _triggers_of(connection: BaseDatabaseWrapper) -> list[_Trigger]:
             template = _SQLITE_GO if is_sqlite else _POSTGRES_GO
         statement = template.format(table=table, verb=verb, each=each, may=may)
         kind = 0 if is_sqlite else _BEFORE + _VERBS[verb] + _ROW * (each == "ROW")
-        found.append(_Trigger(table, f"{table}_no_{verb}", statement, kind))
+        triggers.append(_Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
-        found.append(_Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
+        triggers.append(_Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
     if is_sqlite and run_words.TABLE in tables:
         for verb, does in run_words.SQLITE_TRIGGERS.items():
             name = f"{run_words.TABLE}_{verb}"
-            found.append(_Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
+            triggers.append(_Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
     for table, always, over, then, once in _STAY:
         if table not in tables:
             continue
@@ -477,8 +477,8 @@ def _triggers_of(connection: BaseDatabaseWrapper) -> list[_Trigger]:
         template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
         statement = template.format(table=table, changed=changed)
         kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
-        found.append(_Trigger(table, f"{table}_stays", statement, kind))
-    return found
+        triggers.append(_Trigger(table, f"{table}_stays", statement, kind))
+    return triggers
 
 
 def _change_condition(

@@ -61,12 +61,12 @@ _REPLAYED = "reference"  # a policy under which recorded cases replace the tools
 
 def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     """Return the rows of each run by name, in a fixed number of queries."""
-    found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
-    mine = Run.objects.filter(pk__in=found)
+    rows: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
+    mine = Run.objects.filter(pk__in=rows)
     for pk, _, stray in _strays(mine):
-        found[pk]["run"] |= stray
+        rows[pk]["run"] |= stray
     for pk, book, own in mine.exclude(has_own_book()).values_list("pk", "book", "workspace__book"):
-        found[pk]["run"]["its book"] = Derived(book, own)
+        rows[pk]["run"]["its book"] = Derived(book, own)
     erased = {run.pk for run in runs if run.is_emptied}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == _REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
@@ -82,13 +82,13 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         row = _escalation(escalation, escalation.run_id in erased)
         if _is_closed_untold(escalation) and escalation.pk not in carried_out:
             del row["not_carried_out"]
-        found[escalation.run_id][f"escalation {escalation.pk}"] = row | values[escalation]
+        rows[escalation.run_id][f"escalation {escalation.pk}"] = row | values[escalation]
     for pk, run_id, stray in _strays(Escalation.objects.filter(run__in=runs)):
-        found[run_id][f"escalation {pk}"] |= stray
+        rows[run_id][f"escalation {pk}"] |= stray
     for approval in Approval.objects.filter(run__in=runs).select_related("by").order_by("pk"):
-        found[approval.run_id][f"approval {approval.pk}"] = _approval(approval)
+        rows[approval.run_id][f"approval {approval.pk}"] = _approval(approval)
     for pk, run_id, stray in _strays(Approval.objects.filter(run__in=runs)):
-        found[run_id][f"approval {pk}"] |= stray
+        rows[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, desk in DESKS.items():
         traces |= _traces_at(desk, [e for e in effects if e.run.desk == name], erased)
@@ -97,11 +97,11 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         row |= values[effect]
         if effect.run_id in replayed:
             row.pop("took_place", None)
-        found[effect.run_id][f"effect {effect.key}"] = row
+        rows[effect.run_id][f"effect {effect.key}"] = row
     names = {effect.pk: f"effect {effect.key}" for effect in effects}
     for pk, run_id, stray in _strays(Effect.objects.filter(run__in=runs)):
-        found[run_id][names[pk]] |= stray
-    return found
+        rows[run_id][names[pk]] |= stray
+    return rows
 
 
 def _strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
@@ -421,7 +421,7 @@ def _traces_at(
     desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
 ) -> Mapping[str, dict[str, Json]]:
     """Return the rows of the desk's books for its effects, as columns of the record, by key."""
-    found: dict[str, dict[str, Json]] = {}
+    traces: dict[str, dict[str, Json]] = {}
     for tool in desk.tools.values():
         mine = {effect.key: effect for effect in effects if effect.tool == tool.name}
         if tool.booked is None or not mine:
@@ -430,20 +430,20 @@ def _traces_at(
         for row in tool.booked.of_keys(mine):
             rows[row.key].append(row)
         for key, effect in mine.items():
-            found[key] = _trace(tool, effect, rows[key], effect.run_id in erased)
-    return found
+            traces[key] = _trace(tool, effect, rows[key], effect.run_id in erased)
+    return traces
 
 
 def _trace(
     tool: DeskTool, effect: Effect, rows: Sequence[Booked], is_erased: bool
 ) -> dict[str, Json]:
     trace: dict[str, Json] = {"took_place": any(row.is_done for row in rows)}
-    told = {tool.subject: effect.subject_key, tool.resource: effect.resource}
+    args = {tool.subject: effect.subject_key, tool.resource: effect.resource}
     if not is_erased:
         with suppress(BadArguments):  # tampered arguments are found by their digest
             names = pseudonyms_of(effect.run)
-            told |= vars(tool.read(names.resolve(effect.args)))
-            told |= names.resolve({tool.resource: effect.resource})
+            args |= vars(tool.read(names.resolve(effect.args)))
+            args |= names.resolve({tool.resource: effect.resource})
     if len(rows) > 1:
         trace["rows in the books"] = Derived(len(rows), 1)
     for row in rows:
@@ -454,8 +454,8 @@ def _trace(
             if name == tool.amount and isinstance(value, Money):
                 trace["paid_minor"] = value.minor
                 trace["paid_currency"] = Derived(value.currency, effect.currency)
-            elif name in told:
-                trace[f"booked {name}"] = Derived(show(value), show(told[name]))
+            elif name in args:
+                trace[f"booked {name}"] = Derived(show(value), show(args[name]))
     return trace
 
 
@@ -515,15 +515,15 @@ _COLUMNS: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
 
 def tombstones_of(runs: Collection[UUID]) -> dict[UUID, str]:
     """Return the digest over each run's remaining rows, in four queries."""
-    found: dict[UUID, list[Json]] = {run: [] for run in runs}
+    rows_of: dict[UUID, list[Json]] = {run: [] for run in runs}
     for model, of, columns in _COLUMNS:
         rows = model._default_manager.filter(**{f"{of}__in": runs}).order_by("pk")
         for run, *values in rows.values_list(of, *columns):
             row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
             if "stop_reason" in row:  # an erasure keeps the code
                 row["stop_reason"] = row["stop_reason"].partition(":")[0]
-            found[run].append([model._meta.model_name, row])
-    return {run: sha256(rows) for run, rows in found.items()}
+            rows_of[run].append([model._meta.model_name, row])
+    return {run: sha256(rows) for run, rows in rows_of.items()}
 
 
 def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:

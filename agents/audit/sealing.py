@@ -253,7 +253,7 @@ class _UnsealedChain:
 
     @property
     def hashes(self) -> list[str]:
-        return [found for _, found in self.events]
+        return [hashed for _, hashed in self.events]
 
     @property
     def upto(self) -> int:
@@ -265,7 +265,7 @@ def _unsealed_chains(since: int) -> tuple[list[_UnsealedChain], int]:
 
     Reads the events after the key `since`, however many chains there are.
     """
-    found: dict[str, _UnsealedChain] = {}
+    by_name: dict[str, _UnsealedChain] = {}
     reach: dict[str, int] = {}
     sealed = _SealedHashes(newest_first=bool(since))
     count, seen = 0, since
@@ -277,14 +277,14 @@ def _unsealed_chains(since: int) -> tuple[list[_UnsealedChain], int]:
         reach |= dict.fromkeys(unknown, 0) | _counted_as_sealed(unknown)
         for name, (seen, workspace, run, seq, hashed) in zip(names, some, strict=True):  # noqa: B007
             if seq > reach[name]:
-                chain = found.setdefault(
+                chain = by_name.setdefault(
                     name, _UnsealedChain(name, workspace, run, reach[name], [])
                 )
                 chain.events.append((seq, hashed))
                 count += 1
             else:
                 sealed.demand(hashed, name)
-    chains = list(found.values())
+    chains = list(by_name.values())
     # Not one after another, for all that we wrote: what lies between is below `since`.
     has_gaps = [chain for chain in chains if _fill_gaps(chain)]
     heads = Head.objects.all() if has_gaps or not since else Head.objects.filter(upto=since)
@@ -373,12 +373,12 @@ def _chains_of_version_1() -> dict[str, list[str]]:
     """Return the chains of each workspace in heads of version 1; reads all these heads once."""
     heads = Head.objects.filter(workspaces__isnull=True).values_list("moved", flat=True)
     chains = {chain for moved in heads.iterator(100) for chain in moved}
-    found: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     for pk in Workspace.objects.values_list("pk", flat=True):
-        found.setdefault(str(pk), []).append(name_of(workspace=pk))
+        by_key.setdefault(str(pk), []).append(name_of(workspace=pk))
     for run, pk in Run.objects.values_list("pk", "workspace_id").iterator():
-        found.setdefault(str(pk), []).append(name_of(workspace=pk, run=run))
-    return {name: [chain for chain in mine if chain in chains] for name, mine in found.items()}
+        by_key.setdefault(str(pk), []).append(name_of(workspace=pk, run=run))
+    return {name: [chain for chain in mine if chain in chains] for name, mine in by_key.items()}
 
 
 # The copy of the heads outside the database: a file of JSON lines that is only appended to.
@@ -467,8 +467,8 @@ def _lines(file: Iterable[bytes], since: int) -> Iterator[bytes]:
     """Yield the lines from head `since` on; earlier ones are not parsed."""
 
     def is_before(line: bytes) -> bool:
-        found = _NUMBER.search(line)
-        return found is not None and int(found[1]) < since
+        number = _NUMBER.search(line)
+        return number is not None and int(number[1]) < since
 
     return dropwhile(is_before, file) if since else iter(file)
 

@@ -80,26 +80,26 @@ class Proof:
 
     def limits(self) -> list[str]:
         """Return sentences on what was compared and what was not."""
-        said = ["Nothing was compared with heads kept outside the database."]
+        notes = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             heads = "1 head was" if self.compared == 1 else f"{self.compared} heads were"
             if self.compared < self.heads:
                 heads = f"{self.compared} of {self.heads} heads were"
-            said = [f"{heads} compared with those kept outside the database."]
+            notes = [f"{heads} compared with those kept outside the database."]
         if self.is_torn:
-            said.append("The last line of the heads outside is incomplete: it was left out.")
+            notes.append("The last line of the heads outside is incomplete: it was left out.")
         if not self.keys:
-            said.append("The seals were not checked: this process has no key.")
+            notes.append("The seals were not checked: this process has no key.")
         if self.between:
             first, last = self.between
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
             events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
-            said.append(f"{events} in no seal yet, {span}.")
+            notes.append(f"{events} in no seal yet, {span}.")
         if self.foreign:
-            said.append(f"Not checked: what acts on your own tables: {self.foreign}.")
+            notes.append(f"Not checked: what acts on your own tables: {self.foreign}.")
         if self.more:
-            said.append(f"{self.more} more faults were found: the first {_FAULTS} are named.")
-        return [*self.unread_notes(), *said, *self.clock_notes()]
+            notes.append(f"{self.more} more faults were found: the first {_FAULTS} are named.")
+        return [*self.unread_notes(), *notes, *self.clock_notes()]
 
     def unread_notes(self) -> list[str]:
         """Return sentences on what a continued verification did not read."""
@@ -114,13 +114,13 @@ class Proof:
 
     def clock_notes(self) -> list[str]:
         """Return sentences on which times were believed, and whether only times are wrong."""
-        said = []
+        notes = []
         for since, until in settings.OPSCONSOLE_WRONG_CLOCKS:
             span = f"{since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC"
-            said.append(f"Times of {span} were accepted: they are from a clock that was wrong.")
+            notes.append(f"Times of {span} were accepted: they are from a clock that was wrong.")
         if self.only_times:
-            said.append("Everything but these times is valid: see docs/operations.md (Clocks).")
-        return said
+            notes.append("Everything but these times is valid: see docs/operations.md (Clocks).")
+        return notes
 
 
 def prove(
@@ -221,12 +221,12 @@ def _prove(
     if not others:
         for name in without_intent():
             faults.add(Chain(name, Fault(0, "no event records it")))
-    found, more = [*faults.first, *doubts.first], faults.more + doubts.more
+    faults_found, more = [*faults.first, *doubts.first], faults.more + doubts.more
     only_times = bool(doubts.count) and not faults.count
     if reached:
         reached = replace(reached, upto=max(0, min(reached.upto, upto)))
     return Proof(
-        *(count, heads.count, len(sealing.keys()), kept, loose, between, found, more),
+        *(count, heads.count, len(sealing.keys()), kept, loose, between, faults_found, more),
         *(is_torn, only_times, protection.list_faults(build.foreign), since),
         unread=runs.count() + workspaces.count() - count if since else 0,
         reached=None if faults.count or doubts.count else reached,
@@ -373,18 +373,22 @@ def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verifie
 
 def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified | None:
     rows = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
-    found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
-    if not found or len(found) < workspaces.count():
+    verified_rows = [
+        (row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()
+    ]
+    if not verified_rows or len(verified_rows) < workspaces.count():
         return None
     key = settings.OPSCONSOLE_AUDIT_KEY  # an old one may have been replaced because it leaked
-    for row, verified in found:
+    for row, verified in verified_rows:
         if not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key)):
             return None
         if not timedelta() <= at - verified.full_at < LONGEST:
             return None
     # Each workspace has its own last full read: the oldest counts.
-    full_at = min(verified.full_at for _, verified in found)
-    oldest = replace(min((one for _, one in found), key=lambda one: one.head), full_at=full_at)
+    full_at = min(verified.full_at for _, verified in verified_rows)
+    oldest = replace(
+        min((one for _, one in verified_rows), key=lambda one: one.head), full_at=full_at
+    )
     # A row that a fault removed can be copied back, but the fault stays on record.
     checks = Event.objects.filter(
         workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
@@ -462,10 +466,10 @@ def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
     free = Verification.objects.filter(
         Q(seen_at=None) | Q(seen_at__lt=at - _SILENT), ended_at=None
     ).order_by("pk")
-    for found in free[:10]:
-        mine = free.filter(pk=found.pk, tries=found.tries)
+    for job in free[:10]:
+        mine = free.filter(pk=job.pk, tries=job.tries)
         if mine.update(seen_at=at, tries=F("tries") + 1):
-            _do(Verification.objects.get(pk=found.pk), is_stopping)
+            _do(Verification.objects.get(pk=job.pk), is_stopping)
             return True
     return False
 
@@ -488,16 +492,16 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
                 raise Ended
 
     try:
-        found = prove(
+        proof = prove(
             runs=Run.objects.filter(workspace__in=workspaces),
             workspaces=workspaces,
             file=Path(settings.OPSCONSOLE_HEADS_FILE),
             step=step,
             since=None if job.is_full else newest_verified(workspaces, at=timezone.now()),
         )
-        if found.faults:  # recorded even if nobody may read the result any more
+        if proof.faults:  # recorded even if nobody may read the result any more
             keep_verified(workspaces, None)
-        _tell(job, workspaces, found)
+        _tell(job, workspaces, proof)
     except Ended:
         return
     except Refused as no:  # the person may no longer verify
@@ -514,46 +518,46 @@ def _lock_job(job: Verification) -> QuerySet[Verification]:
 
 
 @transaction.atomic
-def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> None:
+def _tell(job: Verification, workspaces: QuerySet[Workspace], proof: Proof) -> None:
     """Record the result of a verification that is still requested."""
-    faults = [str(chain) for chain in found.faults]
+    faults = [str(chain) for chain in proof.faults]
     outcome = {
-        "chains": found.chains,
+        "chains": proof.chains,
         "faults": faults,
-        "more": found.more,
-        "compared": found.compared,
-        "keys": found.keys,
-        "loose": found.loose,
-        "is_torn": found.is_torn,
-        "clocks": found.clock_notes(),
-        "unread": found.unread,
+        "more": proof.more,
+        "compared": proof.compared,
+        "keys": proof.keys,
+        "loose": proof.loose,
+        "is_torn": proof.is_torn,
+        "clocks": proof.clock_notes(),
+        "unread": proof.unread,
     }
-    if found.since:
-        outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
+    if proof.since:
+        outcome |= {"since": proof.since.head, "full_at": proof.since.full_at.isoformat()}
     if not _end(job, outcome):
         return
-    if found.reached or found.faults:  # without the key, no point to continue from is known
-        keep_verified(workspaces, found.reached, found.since)
-    homes = _homes(found.faults)
+    if proof.reached or proof.faults:  # without the key, no point to continue from is known
+        keep_verified(workspaces, proof.reached, proof.since)
+    homes = _homes(proof.faults)
     for workspace in workspaces.order_by("pk"):
         own = [
-            str(one) for one in found.faults if workspace.pk in homes.get(one.name, [workspace.pk])
+            str(one) for one in proof.faults if workspace.pk in homes.get(one.name, [workspace.pk])
         ]
-        facts = {"chains": found.chains, "heads": found.heads, "faults": own[:NAMED]}
-        facts |= {"more": more} if (more := len(own[NAMED:]) + found.more) else {}
-        if found.since:
-            full_at = found.since.full_at.isoformat()
-            facts |= {"since": found.since.head, "unread": found.unread, "full_at": full_at}
+        facts = {"chains": proof.chains, "heads": proof.heads, "faults": own[:NAMED]}
+        facts |= {"more": more} if (more := len(own[NAMED:]) + proof.more) else {}
+        if proof.since:
+            full_at = proof.since.full_at.isoformat()
+            facts |= {"since": proof.since.head, "unread": proof.unread, "full_at": full_at}
         require_member(workspace, job.by, Role.AUDITOR, Role.ADMIN)
-        said = Entry("audit.verified", facts, job.by.get_username())
-        append_events([said], workspace_id=workspace.pk, at=timezone.now())
+        entry = Entry("audit.verified", facts, job.by.get_username())
+        append_events([entry], workspace_id=workspace.pk, at=timezone.now())
 
 
 def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
     """Return the workspace of each chain, as its faults may be shown only to its readers."""
     runs = run_keys(one.name.replace(" ", "/", 1) for one in faults)
-    found = Run.objects.filter(pk__in=runs).values_list("pk", "workspace")
-    homes = {f"run {pk}": {workspace} for pk, workspace in found}
+    rows = Run.objects.filter(pk__in=runs).values_list("pk", "workspace")
+    homes = {f"run {pk}": {workspace} for pk, workspace in rows}
     for slug, pk in Workspace.objects.values_list("slug", "pk"):
         for name in (slug, pk):  # a miscounted chain is named by its key
             homes.setdefault(f"workspace {name}", set()).add(pk)

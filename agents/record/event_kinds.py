@@ -513,7 +513,7 @@ class Derived:
     """A column that no event describes, and its value as derived from one that is compared."""
 
     stored: Json
-    told: Json
+    recorded: Json
 
 
 @dataclass(frozen=True)
@@ -523,14 +523,14 @@ class Difference:
     row: str
     column: str
     stored: Json
-    told: Json
+    recorded: Json
 
     def __str__(self) -> str:
         if not self.column:
-            there = self.told is None
+            there = self.recorded is None
             return f"{self.row}: " + ("no event records it" if there else "it is gone")
-        stored, told = map(_shown, (self.stored, self.told))
-        return f"{self.row}: {self.column} is {stored}; the record says {told}"
+        stored, recorded = map(_shown, (self.stored, self.recorded))
+        return f"{self.row}: {self.column} is {stored}; the record says {recorded}"
 
 
 def _shown(value: Json) -> str:
@@ -555,19 +555,19 @@ class RecordedRows:
     def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:
         """Yield the differences between stored rows and events, ordered by name."""
         for name in sorted(self.rows.keys() | stored.keys()):
-            told, row = self.rows.get(name), stored.get(name)
-            if told is None and name in _UNTOLD:
+            recorded, row = self.rows.get(name), stored.get(name)
+            if recorded is None and name in _UNTOLD:
                 continue
-            if told is None or row is None:
-                yield Difference(name, "", row, told)
+            if recorded is None or row is None:
+                yield Difference(name, "", row, recorded)
                 continue
-            for column, value in told.items():
-                found = row.get(column, value)
-                if found != value and not (column == "state" and _MAY_BE.get(value) == found):
-                    yield Difference(name, column, found, value)
+            for column, value in recorded.items():
+                kept = row.get(column, value)
+                if kept != value and not (column == "state" and _MAY_BE.get(value) == kept):
+                    yield Difference(name, column, kept, value)
             for column, derived in row.items():
-                if isinstance(derived, Derived) and derived.stored != derived.told:
-                    yield Difference(name, column, derived.stored, derived.told)
+                if isinstance(derived, Derived) and derived.stored != derived.recorded:
+                    yield Difference(name, column, derived.stored, derived.recorded)
 
 
 def _facts(event: Linked) -> Row:

@@ -83,16 +83,16 @@ def as_line(head: SealedHead) -> str:
     return canonical(line) + "\n"
 
 
-def from_line(found: Json) -> SealedHead:
+def from_line(line: Json) -> SealedHead:
     """Return the head in a line's JSON document. Raises ValueError."""
     names = {part.name for part in fields(SealedHead)}
-    content = found.keys() & {"moved", "workspaces"} if isinstance(found, dict) else set()
-    if len(content) != 1 or found.keys() != (names - {"moved", "workspaces"}) | content:
+    content = line.keys() & {"moved", "workspaces"} if isinstance(line, dict) else set()
+    if len(content) != 1 or line.keys() != (names - {"moved", "workspaces"}) | content:
         raise ValueError("it is not a head")
-    if type(found["number"]) is not int or not isinstance(found[min(content)], dict):
+    if type(line["number"]) is not int or not isinstance(line[min(content)], dict):
         raise ValueError("its number or its chains are of the wrong type")
-    texts = [found[name] for name in ("at", "key", "before", "seal")]
-    head = SealedHead(**{"moved": {}, **found})
+    texts = [line[name] for name in ("at", "key", "before", "seal")]
+    head = SealedHead(**{"moved": {}, **line})
     try:
         for _, hashes in head.chains():
             texts += hashes if isinstance(hashes, list) else [None]
@@ -156,8 +156,8 @@ def judge_heads(
             merged.take(head)
             if merged.fault is None:
                 yield head
-    found = [ours.fault, unlike, *gaps[: unlike is None]]
-    faults += [fault for fault in found if fault]
+    faults_found = [ours.fault, unlike, *gaps[: unlike is None]]
+    faults += [fault for fault in faults_found if fault]
 
 
 def _difference(here: SealedHead | None, there: SealedHead) -> Fault | None:

@@ -101,9 +101,11 @@ def stopped_by_hand(run: Run) -> str:
     """Return who stopped a run, and why: "omar stopped the run. “A mistake”"; "" if nobody did."""
     if run.stop_reason != "cancelled":
         return ""
-    found = Event.objects.filter(run=run, kind="run.stopped").prefetch_related("texts")
-    said = ((line.event, line.sentence) for line in tell_events(read_events(found, 1)))
-    return "".join(f"{one.actor} {told[:1].lower()}{told[1:]}" for one, told in said if one)
+    events = Event.objects.filter(run=run, kind="run.stopped").prefetch_related("texts")
+    lines = ((line.event, line.sentence) for line in tell_events(read_events(events, 1)))
+    return "".join(
+        f"{event.actor} {words[:1].lower()}{words[1:]}" for event, words in lines if event
+    )
 
 
 def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
@@ -121,9 +123,9 @@ def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]
 def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
     facts = _with_call(facts_of(event), event.run, context)
     whom = whom_of(event.run) if event.run else ""
-    told = EventSentence(event.kind, facts, event.actor, whom, context)
+    wanted = EventSentence(event.kind, facts, event.actor, whom, context)
     is_known = event.kind in EVENTS
-    sentence = sentence_of(told) if is_known else f"{_label(event.kind)}: {_list_facts(facts)}"
+    sentence = sentence_of(wanted) if is_known else f"{_label(event.kind)}: {_list_facts(facts)}"
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account'].removeprefix('command:')}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
@@ -149,13 +151,13 @@ def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> Eve
 def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
     """Return the money of a request or a call; letters move none."""
     is_call = kind.startswith("effect.")
-    told = context.actions.get(str(facts.get("key")), facts) if is_call else facts
-    minor = told.get("amount_minor", told.get("requested_minor"))
-    tool = TOOLS.get(str(told.get("tool", "")))
+    call = context.actions.get(str(facts.get("key")), facts) if is_call else facts
+    minor = call.get("amount_minor", call.get("requested_minor"))
+    tool = TOOLS.get(str(call.get("tool", "")))
     is_asked = kind == "escalation.opened" and facts.get("kind") == ACTION.stored
     if not isinstance(minor, int) or not (is_call or is_asked) or (tool and tool.letter):
         return None
-    return Money(minor, currency_of(told))
+    return Money(minor, currency_of(call))
 
 
 def subject_of(run: Run) -> str:
@@ -403,10 +405,10 @@ def quotation(text: object) -> str:
     return f" “{text}”" if text else ""
 
 
-def _run_queued(told: EventSentence) -> str:
-    facts = told.facts
+def _run_queued(event: EventSentence) -> str:
+    facts = event.facts
     if "pattern" in facts:
-        whom = f" for {told.whom}" if told.whom else ""
+        whom = f" for {event.whom}" if event.whom else ""
         again = " again" if facts.get("again_of") else ""
         again = " that goes on from an earlier one" if facts.get("before_sha256") else again
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
@@ -427,15 +429,15 @@ def _run_queued(told: EventSentence) -> str:
     return f"The run waits until {until:%H:%M:%S} UTC.{rests}"
 
 
-def _run_stopped(told: EventSentence) -> str:
-    reason = quotation(told.facts.get("why"))
-    if told.actor:
+def _run_stopped(event: EventSentence) -> str:
+    reason = quotation(event.facts.get("why"))
+    if event.actor:
         return f"Stopped the run.{reason}"
-    return f"The run stopped. {end_sentence(told.facts.get('stop_reason', ''))}".strip()
+    return f"The run stopped. {end_sentence(event.facts.get('stop_reason', ''))}".strip()
 
 
-def _step_done(told: EventSentence) -> str:
-    facts, step = told.facts, str(told.facts["key"])
+def _step_done(event: EventSentence) -> str:
+    facts, step = event.facts, str(event.facts["key"])
     if "decision" not in facts:
         return f"Finished {phase_in_words(step)}."
     past = {"approve": "allowed", "revise": "changed", "escalate": "requires approval of"}
@@ -455,30 +457,30 @@ def _step(facts: EventFacts) -> str:
     return step_in_words(str(facts.get("step") or facts["key"]))
 
 
-def _human_answered(told: EventSentence) -> str:
-    what = f"the result of {_step(told.facts)}"
-    return answer_in_words(told.facts["decision"], told.facts["by"], what)
+def _human_answered(event: EventSentence) -> str:
+    what = f"the result of {_step(event.facts)}"
+    return answer_in_words(event.facts["decision"], event.facts["by"], what)
 
 
-def _effect(told: EventSentence) -> str:
+def _effect(event: EventSentence) -> str:
     """Return a call's outcome in the words of its tool, or else by its title or name."""
-    action, state = told.action, str(told.kind.rpartition(".")[2])
+    action, state = event.action, str(event.kind.rpartition(".")[2])
     tool = str(action.get("tool", ""))
     kind = TOOLS[tool].request if tool in TOOLS else ACTION
     name = (tool or "the tool") if kind.tag == ACTION.tag else f"“{kind.tag}”"
     amount = _amount(action, "amount_minor")
-    said = ""
-    if "took_effect" in told.facts:
-        answer = answer_of(told.facts["took_effect"])
-        said = capfirst(EFFECT_UNKNOWN.what_was_done(answer))
-        said = f"{said}.{quotation(told.facts.get('comment'))} "
-    return said + kind.events[state].format(
+    answered = ""
+    if "took_effect" in event.facts:
+        answer = answer_of(event.facts["took_effect"])
+        answered = capfirst(EFFECT_UNKNOWN.what_was_done(answer))
+        answered = f"{answered}.{quotation(event.facts.get('comment'))} "
+    return answered + kind.events[state].format(
         tool=f"{name} of {amount}" if amount else name,
         amount=amount or "nothing",
         about=f" about {amount}" if amount else "",
-        to=f" to {told.whom}" if told.whom else "",
-        whom=told.whom or "somebody",
-        of=f" for {told.whom}" if told.whom else "",
+        to=f" to {event.whom}" if event.whom else "",
+        whom=event.whom or "somebody",
+        of=f" for {event.whom}" if event.whom else "",
     )
 
 
@@ -520,19 +522,19 @@ def _reason(words: Mapping[str, str], code: object) -> str:
     return words.get(str(code), str(code).replace("_", " "))
 
 
-def _escalation_opened(told: EventSentence) -> str:
-    facts, amount = told.facts, _amount(told.facts, "requested_minor")
+def _escalation_opened(event: EventSentence) -> str:
+    facts, amount = event.facts, _amount(event.facts, "requested_minor")
     return _kind(facts).opened.format(
-        what=f" of {amount}" if amount else "" if told.whom else " to go on",
-        to=told.to_whom,
-        of=f" of {told.whom}" if told.whom else "",
-        case=f" for {told.whom}" if told.whom else "",
+        what=f" of {amount}" if amount else "" if event.whom else " to go on",
+        to=event.to_whom,
+        of=f" of {event.whom}" if event.whom else "",
+        case=f" for {event.whom}" if event.whom else "",
         reason=_reason(ASK_REASONS, facts.get("reason", "")),
     )
 
 
-def _escalation_decided(told: EventSentence) -> str:
-    facts, request = told.facts, told.request
+def _escalation_decided(event: EventSentence) -> str:
+    facts, request = event.facts, event.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_listed = len(facts.get("patch") or ()) > 1 or granted == asked
     changes = _changes(facts, request) if is_listed else ""
@@ -540,27 +542,27 @@ def _escalation_decided(told: EventSentence) -> str:
     what = _kind(request).what_was_done(facts["decision"], *amounts)
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
-    whom = f" for {told.whom}" if told.whom and not changes else ""
+    whom = f" for {event.whom}" if event.whom and not changes else ""
     # An email's text stands beside what was sent; instructions and answers stand nowhere else.
     is_text = _kind(request).change in (INSTRUCTIONS, ANSWER)
-    said = quotation(facts.get("correction")) if is_text else ""
-    said += quotation(facts.get("comment"))
-    return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{said}"
+    quoted = quotation(facts.get("correction")) if is_text else ""
+    quoted += quotation(facts.get("comment"))
+    return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{quoted}"
 
 
-def _escalation_commented(told: EventSentence) -> str:
-    comment = told.facts["comment"]
+def _escalation_commented(event: EventSentence) -> str:
+    comment = event.facts["comment"]
     end = "." if isinstance(comment, ErasedText) else ":"
     return f"Commented{end}{quotation(comment)}"
 
 
-def _escalation_assigned(told: EventSentence) -> str:
-    facts = told.facts
+def _escalation_assigned(event: EventSentence) -> str:
+    facts = event.facts
     to = facts.get("to") or (f"the team {facts['team_name']}" if "team" in facts else "")
-    if to == told.actor:
+    if to == event.actor:
         what = "Took over the request"
     elif to:
-        what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
+        what = f"Handed the request over to {to}" if event.actor else f"Passed on to {to}"
         if minutes := facts.get("silent_minutes"):
             what += f", because nobody decided within {duration(minutes * 60)}"
     elif minutes := facts.get("silent_minutes"):  # a tier of everybody, or of a team that is gone
@@ -579,11 +581,11 @@ def _time(text: str) -> str:
 def _changes(facts: EventFacts, request: EventFacts) -> str:
     """Return what a person changed, such as "until 6 December 2026"; "" if it was erased."""
     patch, tool = facts.get("patch"), str(request.get("tool", ""))
-    told = [
+    changed = [
         f"{label_of(name).lower()} {_value(tool, name, value)}"
         for name, value in (patch.items() if isinstance(patch, dict) else ())
     ]
-    return f": {', '.join(told)}" if told else ""
+    return f": {', '.join(changed)}" if changed else ""
 
 
 def _value(tool: str, name: str, value: Any) -> str:
@@ -616,12 +618,12 @@ REFUSALS = {
 }
 
 
-def _approval_given(told: EventSentence) -> str:
+def _approval_given(event: EventSentence) -> str:
     """Return what the first of two approved; their reason stands on the card."""
-    facts, request = told.facts, told.request
+    facts, request = event.facts, event.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
-    whom, changes = f" for {told.whom}" if told.whom else "", _changes(facts, request)
+    whom, changes = f" for {event.whom}" if event.whom else "", _changes(facts, request)
     if changes and not is_of_amount:
         return f"Approved{whom} as the first of two people, with changes{changes}."
     instead = f" instead of {asked}" if changes and asked else ""
@@ -636,10 +638,10 @@ _LAPSES = {
 }
 
 
-def _limits_of_member(told: EventSentence) -> str:
-    limits = sorted(own_limits(told.facts).items())  # PostgreSQL keeps no order of keys
+def _limits_of_member(event: EventSentence) -> str:
+    limits = sorted(own_limits(event.facts).items())  # PostgreSQL keeps no order of keys
     at = [f"{up_to(most)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
-    may = ["any amount"] if told.facts["role"] in ("reviewer", "admin") else []
+    may = ["any amount"] if event.facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
     return f", approving {granted}" if granted else ""
 
@@ -649,8 +651,8 @@ def _deadlines(word: str, facts: EventFacts) -> str:
     return f" Deadlines {word}: {count}." if count else ""
 
 
-def _export_text(told: EventSentence) -> str:
-    facts = told.facts
+def _export_text(event: EventSentence) -> str:
+    facts = event.facts
     if "bundle" in facts:
         proof = f"proof of run {facts['run'][:8]}" if "run" in facts else "verifiable log"
         return f"Downloaded the {proof}."
@@ -659,20 +661,20 @@ def _export_text(told: EventSentence) -> str:
     return f"Exported {facts['rows']} entries{cut}{f' ({chosen})' if chosen else ''}."
 
 
-def _verification_text(told: EventSentence) -> str:
-    faults = told.facts.get("faults") or []
+def _verification_text(event: EventSentence) -> str:
+    faults = event.facts.get("faults") or []
     if faults:
-        count = len(faults) + told.facts.get("more", 0)
+        count = len(faults) + event.facts.get("more", 0)
         return f"Verified the log: {count} faults, the first: {faults[0]}."
-    chains, unread = told.facts["chains"], told.facts.get("unread", 0)
-    rest = f" Unchanged since seal {told.facts['since']} and not read: {unread}." if unread else ""
+    chains, unread = event.facts["chains"], event.facts.get("unread", 0)
+    rest = f" Unchanged since seal {event.facts['since']} and not read: {unread}." if unread else ""
     return f"Verified the log: {chains} of {chains + unread} chains intact.{rest}"
 
 
-def _erasure_text(told: EventSentence) -> str:
-    if "runs" in told.facts:
-        runs, why = told.facts["runs"], told.facts.get("reason", "")
-        desk, key = erased_subject(told.facts)
+def _erasure_text(event: EventSentence) -> str:
+    if "runs" in event.facts:
+        runs, why = event.facts["runs"], event.facts.get("reason", "")
+        desk, key = erased_subject(event.facts)
         whom = f"{DESKS[desk].subject.kind} {key}" if desk in DESKS else f"{key} ({desk})"
         return f"Erased {whom} from {with_unit(runs, 'runs')}.{quotation(why)}"
     return "Erased the texts of this run."
@@ -685,70 +687,72 @@ _WITHDRAWALS = {
 
 
 def _quoted(name: str) -> Callable[[EventSentence], str]:
-    return lambda told: quotation(told.facts.get(name))
+    return lambda event: quotation(event.facts.get(name))
 
 
 # What braces of a sentence hold that is not a fact as it stands.
 _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
-    "answered": lambda told: _reason(_ANSWERS, told.facts["status"]),
+    "answered": lambda event: _reason(_ANSWERS, event.facts["status"]),
     "approved_first": _approval_given,
     "approving": _limits_of_member,
     "asked": _escalation_opened,
     "assigned": _escalation_assigned,
     "commented": _escalation_commented,
     "decided": _escalation_decided,
-    "desk": lambda told: desk_title(told.facts["desk"]),
+    "desk": lambda event: desk_title(event.facts["desk"]),
     "effect": _effect,
     "erased": _erasure_text,
-    "expiry": lambda told: _kind(told.request).expiry_words,
+    "expiry": lambda event: _kind(event.request).expiry_words,
     "exported": _export_text,
-    "failed": lambda told: end_sentence(told.facts["failed"]),
-    "given_back": lambda told: (
-        f" Given back: {with_unit(count, 'requests')}." if (count := told.facts["requests"]) else ""
+    "failed": lambda event: end_sentence(event.facts["failed"]),
+    "given_back": lambda event: (
+        f" Given back: {with_unit(count, 'requests')}."
+        if (count := event.facts["requests"])
+        else ""
     ),
-    "halted": lambda told: _HALTS.get(told.facts.get("why") or "") or _quoted("why")(told),
-    "home": lambda told: (
+    "halted": lambda event: _HALTS.get(event.facts.get("why") or "") or _quoted("why")(event),
+    "home": lambda event: (
         f"the agent {agent}"
-        if (agent := told.facts["agent"])
+        if (agent := event.facts["agent"])
         else "the workspace, to read all of it"
     ),
-    "is_paused": lambda told: ", paused" if told.facts["is_paused"] else "",
-    "lapsed": lambda told: _reason(_LAPSES, told.facts.get("reason", "")),
-    "late": lambda told: ", after a person was asked" if told.facts["is_late"] else "",
-    "led": lambda told: f", led by {told.facts['lead']}" if told.facts.get("lead") else "",
-    "members": lambda told: "they are" if told.facts["of"] else "members who chose nothing are",
-    "met": lambda told: "as planned" if told.facts.get("met_commitment") else "not as planned",
-    "paused": lambda told: _deadlines("paused", told.facts),
-    "people": lambda told: ", ".join(told.facts["members"]) or "nobody",
+    "is_paused": lambda event: ", paused" if event.facts["is_paused"] else "",
+    "lapsed": lambda event: _reason(_LAPSES, event.facts.get("reason", "")),
+    "late": lambda event: ", after a person was asked" if event.facts["is_late"] else "",
+    "led": lambda event: f", led by {event.facts['lead']}" if event.facts.get("lead") else "",
+    "members": lambda event: "they are" if event.facts["of"] else "members who chose nothing are",
+    "met": lambda event: "as planned" if event.facts.get("met_commitment") else "not as planned",
+    "paused": lambda event: _deadlines("paused", event.facts),
+    "people": lambda event: ", ".join(event.facts["members"]) or "nobody",
     "person_answered": _human_answered,
-    "phase": lambda told: phase_in_words(str(told.facts["key"])),
-    "refused": lambda told: _reason(REFUSALS, told.facts.get("why", "")),
-    "resumed": lambda told: _deadlines("resumed", told.facts),
-    "roles": lambda told: ", ".join(told.facts["roles"]) or "nobody",
+    "phase": lambda event: phase_in_words(str(event.facts["key"])),
+    "refused": lambda event: _reason(REFUSALS, event.facts.get("why", "")),
+    "resumed": lambda event: _deadlines("resumed", event.facts),
+    "roles": lambda event: ", ".join(event.facts["roles"]) or "nobody",
     "run_queued": _run_queued,
     "run_stopped": _run_stopped,
-    "runs": lambda told: with_unit(told.facts.get("runs"), "runs"),
-    "step": lambda told: _step(told.facts),
+    "runs": lambda event: with_unit(event.facts.get("runs"), "runs"),
+    "step": lambda event: _step(event.facts),
     "step_done": _step_done,
-    "stopped": lambda told: stopped_by(told.facts["scope"], told.facts["target"]),
-    "to_team": lambda told: f" to the team {told.facts['team']}" if told.facts["team"] else "",
-    "took": lambda told: "took" if told.facts["executed"] else "did not take",
-    "until": lambda told: _time(told.facts["until"]),
-    "verdict": lambda told: _VERDICTS.get(told.facts["verdict"]) or told.facts["verdict"],
+    "stopped": lambda event: stopped_by(event.facts["scope"], event.facts["target"]),
+    "to_team": lambda event: f" to the team {event.facts['team']}" if event.facts["team"] else "",
+    "took": lambda event: "took" if event.facts["executed"] else "did not take",
+    "until": lambda event: _time(event.facts["until"]),
+    "verdict": lambda event: _VERDICTS.get(event.facts["verdict"]) or event.facts["verdict"],
     "verified": _verification_text,
-    "waits": lambda told: (
-        "listens for its agent" if told.facts.get("listens") else "waits for a person"
+    "waits": lambda event: (
+        "listens for its agent" if event.facts.get("listens") else "waits for a person"
     ),
-    "why_not": lambda told: why_not(told.facts["reason"]),
+    "why_not": lambda event: why_not(event.facts["reason"]),
     **{name: _quoted(name) for name in ("correction", "question", "reason", "why")},
-    "withdrawn": lambda told: _WITHDRAWALS[told.facts.get("why", WITHDRAWN)],
+    "withdrawn": lambda event: _WITHDRAWALS[event.facts.get("why", WITHDRAWN)],
 }
 
 
-def sentence_of(told: EventSentence) -> str:
+def sentence_of(event: EventSentence) -> str:
     """Return the sentence of an event whose kind is in EVENTS."""
-    form = EVENTS[told.kind].sentence
+    form = EVENTS[event.kind].sentence
     if callable(form):
-        return form(dict(told.facts))
-    words = {name: of(told) for name, of in _IN_WORDS.items() if f"{{{name}}}" in form}
-    return form.format(**{**told.facts, **words})
+        return form(dict(event.facts))
+    words = {name: of(event) for name, of in _IN_WORDS.items() if f"{{{name}}}" in form}
+    return form.format(**{**event.facts, **words})
