@@ -22,7 +22,7 @@ from agents.core.decisions import Closed, ReviewFigures, figures_from
 from agents.core.money import day_begun_at, format_sums
 from agents.core.states import EscalationState
 from agents.engine.upkeep.day_sums import DAY, summed_until
-from agents.engine.upkeep.review_days import closed_between, sum_closed
+from agents.engine.upkeep.review_days import reviews_between, sum_closed
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.shell import access
 from agents.shell.formats import rule_in_full
@@ -271,7 +271,7 @@ def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigu
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - _FRESH).date())
     if fresh <= chosen.last:
         begin, end = map(day_begun_at, (fresh, chosen.last + DAY))
-        for key, one in sum_closed(closed_between(sight.workspace.pk, begin, end)).items():
+        for key, one in sum_closed(reviews_between(sight.workspace.pk, begin, end)).items():
             sums.setdefault(key, ReviewFigures()).merge(one)
     names = _names(sight, {user for _, user in sums if user is not None})
     rules = [(rule, one) for (rule, user), one in sums.items() if user is None and rule]

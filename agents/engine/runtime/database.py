@@ -6,13 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from django.db import OperationalError
 
-from agents.engine.runtime.threads import DATABASE_THREADS, LEASE_THREADS
-
-T = TypeVar("T")
+from agents.engine.runtime.threads import DATABASE_THREADS, LEASE_THREADS, T
 
 TRIES = 3
 # Serialization failure and deadlock on PostgreSQL; SQLite has only messages.

@@ -10,13 +10,13 @@ from django.db import transaction
 from agents.models import Invitation, InvitationState, Workspace
 from agents.models.record import Entry, append_events
 
-BATCH = 100
+_BATCH = 100
 
 
 def expire_invitations(*, at: datetime) -> int:
     """End invitations that nobody accepted in time. Return their number."""
     due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
-    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:BATCH])
+    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:_BATCH])
     return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
 
 

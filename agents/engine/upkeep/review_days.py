@@ -26,7 +26,7 @@ def sum_next_review_day(*, at: datetime) -> int:
     begin, end = day
     rows = []
     for workspace in Workspace.objects.order_by("pk"):
-        sums = sum_closed(closed_between(workspace.pk, begin, end))
+        sums = sum_closed(reviews_between(workspace.pk, begin, end))
         sums.setdefault(("", None), ReviewFigures())
         rows += [
             ReviewDay(
@@ -51,7 +51,7 @@ def sum_closed(closed: Iterable[Closed]) -> dict[tuple[str, int | None], ReviewF
     return dict(found)
 
 
-def closed_between(workspace: int, begin: datetime, end: datetime) -> Iterator[Closed]:
+def reviews_between(workspace: int, begin: datetime, end: datetime) -> Iterator[Closed]:
     """Yield what was decided or expired in [begin, end)."""
     both = day_sums.closed_between(begin, end, workspace=workspace)
     for found, closed in zip(both, ("decided_at", "expires_at"), strict=True):
