@@ -27,8 +27,8 @@ from agents.core.reviews import Consent, ReviewResult
 from agents.db import driver
 from agents.db.inserts import send_columns
 from agents.desks.refunds.facts import RefundFacts
+from agents.engine import escalating as open_requests
 from agents.engine import kill_switch, redaction
-from agents.engine.people import open_requests
 from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT
 from bench import graph, supervised

@@ -17,8 +17,7 @@ from agents.core.decisions import Decision
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.runtime import crashpoints
-from agents.engine.runtime.database import in_database
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.turns.advance import advance
 from agents.models import Escalation, Role, Run, Workspace
 from agents.people import workspaces

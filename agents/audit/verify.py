@@ -38,8 +38,7 @@ from agents.audit.chains import (
 )
 from agents.audit.rows_in_tables import without_intent
 from agents.core.requests import Json
-from agents.engine.runtime.database import in_database
-from agents.engine.runtime.threads import VERIFYING_THREADS
+from agents.engine.runtime.database import VERIFYING_THREADS, in_database
 from agents.models import Event, Head, Role, Run, Sealed, Verification, VerifiedHead, Workspace
 from agents.models.record import UNREADABLE, Entry, append_events
 from agents.record import seals

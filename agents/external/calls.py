@@ -19,9 +19,9 @@ from agents.core.redact import Pseudonyms
 from agents.core.request_kinds import EFFECT_UNKNOWN, INQUIRY
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState
+from agents.engine.deciders import demand_for
+from agents.engine.ending import turn_of
 from agents.engine.journal import AWAIT, USE
-from agents.engine.people.approval_demand import demand_for
-from agents.engine.people.approvals import turn_of
 from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, KillSwitch, Run, Step
 from agents.models.runs import ValuesLocked, naming, pseudonyms_of
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.turns.calls import SILENT
+from agents.engine.turns.answering import SILENT
 from agents.external.calls import WAITING, ProposedCall, call_of, outcome_of_call, with_integers
 from agents.external.sessions import (
     ask_person,

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
-from agents.engine.runtime.threads import Pool
+from agents.engine.runtime.database import Pool
 from agents.engine.tracing import PARENT
 from agents.external.calls import ProposedCall
 from agents.external.content_calls import (

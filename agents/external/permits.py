@@ -25,13 +25,12 @@ from agents.core.json_forms import is_storable
 from agents.core.requests import TAKE, Json
 from agents.core.states import ENDED, EffectState
 from agents.engine.commit import Commit
+from agents.engine.ending import turn_of
 from agents.engine.journal import AWAIT
 from agents.engine.kill_switch import switch_against
-from agents.engine.people.approvals import turn_of
 from agents.engine.redaction import RunBorder, redact_for
 from agents.engine.tools.gateway import ask_what_came
-from agents.engine.turns.answering import settle_reported, wake
-from agents.engine.turns.calls import answer_await
+from agents.engine.turns.answering import answer_await, settle_reported, wake
 from agents.external.calls import ProposedCall
 from agents.external.sessions import check_agent, lock_run
 from agents.models import AgentCall, Effect, ExternalAgent, Run, Step

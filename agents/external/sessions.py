@@ -25,14 +25,19 @@ from agents.db.driver import pipeline
 from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
+from agents.engine.ending import LAST_WORDS, WITHDRAWN, close_approvals, turn_of
 from agents.engine.journal import AWAIT, USE
-from agents.engine.people.approvals import close_approvals, turn_of
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
-from agents.engine.turns.answering import wake, withdraw
-from agents.engine.turns.calls import answer_await, assign_call, fetch_waiting, take_back
-from agents.engine.withdrawal import LAST_WORDS, WITHDRAWN
+from agents.engine.turns.answering import (
+    answer_await,
+    assign_call,
+    fetch_waiting,
+    take_back,
+    wake,
+    withdraw,
+)
 from agents.external.calls import ProposedCall, run_of, with_integers, without_nulls
 from agents.external.keys import TOKEN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step

@@ -28,7 +28,7 @@ from django.utils import timezone
 from agents.core.requests import TAKE
 from agents.core.states import EffectState
 from agents.engine.journal import AWAIT
-from agents.engine.runtime.threads import Pool
+from agents.engine.runtime.database import Pool
 from agents.external.endpoints import WAIT, News, event_number, news_of
 from agents.external.keys import agent_of
 from agents.external.schemas import problem

@@ -25,7 +25,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from agents.engine.runtime.threads import Pool
+from agents.engine.runtime.database import Pool
 from agents.live.hub import Hub, Viewer
 from agents.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
 from agents.people import second_factor

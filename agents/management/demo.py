@@ -24,7 +24,7 @@ from django.utils import timezone
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import advance
 from agents.llm import is_demo
 from agents.models import Escalation, Event, Membership, Role, Team, Workspace

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents.core.money import with_unit
 from agents.db.driver import is_of_a_lock
-from agents.engine.runtime.database_state import (
+from agents.engine.runtime.database import (
     DatabaseTooOld,
     check_not_too_old,
     database_time,

@@ -1,7 +1,7 @@
 """Make the tables of 0.2.0, the oldest version whose databases this program upgrades.
 
 The migrations that it replaces are gone; a database that has only some of them is refused
-(agents/engine/runtime/database_state.py).
+(agents/engine/runtime/database.py).
 """
 
 import uuid

@@ -37,9 +37,8 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EffectState, EscalationState
-from agents.engine.people.deciders import deciders, parties_of, people_who_may, roster_of
-from agents.engine.tools.asked_again import is_asked_again, is_unsettled
-from agents.engine.tools.letters import untold_effects
+from agents.engine.deciders import deciders, parties_of, people_who_may, roster_of
+from agents.engine.tools.letters import is_asked_again, is_unsettled, untold_effects
 from agents.models import (
     DECIDES,
     Delivery,

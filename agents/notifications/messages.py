@@ -23,7 +23,7 @@ from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.redaction import redact_to_tell
-from agents.engine.tools.asked_again import unsettled_approvals
+from agents.engine.tools.letters import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
 from agents.tools import ask_in_words, request_of

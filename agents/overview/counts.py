@@ -32,15 +32,15 @@ from django.utils import timezone
 from agents.core.money import day_begun_at, format_money, utc_midnight
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
-from agents.engine.upkeep.case_days import (
+from agents.engine.upkeep.daily import (
     ASKED,
     AUTOMATIC,
+    DAY,
     IS_AUTOMATIC,
     WITHHELD,
     calls_between,
     runs_ended_since,
 )
-from agents.engine.upkeep.day_sums import DAY
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
 from agents.requests.queue import SOONEST, snoozed_by

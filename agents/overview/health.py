@@ -24,18 +24,18 @@ from prometheus_client.registry import Collector
 from agents.core.limits import BUDGETS
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.desk.registry import known_desks
-from agents.engine.runtime.database_state import DatabaseTooOld, pending_migrations, prove_writable
+from agents.engine.runtime.database import DatabaseTooOld, pending_migrations, prove_writable
 from agents.engine.tools.letters import letters_told, untold_effects
-from agents.engine.upkeep.case_days import (
+from agents.engine.upkeep.daily import (
     FAULTS,
     OF_RUNS,
     WANTING,
     code_of,
     is_wanting,
     runs_ended_since,
+    summed_until,
+    uses,
 )
-from agents.engine.upkeep.day_sums import summed_until
-from agents.engine.upkeep.model_use import uses
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
 log = logging.getLogger(__name__)

@@ -36,10 +36,15 @@ from agents.core.money import format_money, format_sums
 from agents.core.results import IN_WORDS, CameOf
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
-from agents.engine.people.approvals import ASKED_AGAIN
-from agents.engine.people.deciders import undecidable
-from agents.engine.tools.asked_again import unsettled_approvals
-from agents.engine.tools.letters import failed_letter, letters_sent, letters_told, untold_effects
+from agents.engine.deciders import undecidable
+from agents.engine.ending import ASKED_AGAIN
+from agents.engine.tools.letters import (
+    failed_letter,
+    letters_sent,
+    letters_told,
+    unsettled_approvals,
+    untold_effects,
+)
 from agents.models import (
     DatabaseSize,
     Effect,

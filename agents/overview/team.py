@@ -21,8 +21,7 @@ from agents.audit.copies import safe_cell
 from agents.core.decisions import Closed, ReviewFigures, figures_from
 from agents.core.money import day_begun_at, format_sums
 from agents.core.states import EscalationState
-from agents.engine.upkeep.day_sums import DAY, summed_until
-from agents.engine.upkeep.review_days import reviews_between, sum_closed
+from agents.engine.upkeep.daily import DAY, reviews_between, sum_closed, summed_until
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.shell import access
 from agents.shell.formats import rule_in_full

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
-from agents.engine.upkeep.expired_invitations import end_invitation
+from agents.engine.upkeep.sweep import end_invitation
 from agents.models import (
     Invitation,
     InvitationState,

@@ -12,8 +12,8 @@ from django.db.models import Q, QuerySet
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.people.deciders import is_kept_from
-from agents.engine.upkeep.expired_invitations import revoke_invitations_of
+from agents.engine.deciders import is_kept_from
+from agents.engine.upkeep.sweep import revoke_invitations_of
 from agents.models import DECIDES, Escalation, Membership, Role, Run, Session, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.people.workspaces import (

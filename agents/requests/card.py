@@ -22,11 +22,11 @@ from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.db.compiled import CompiledSelect, Param
+from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may
 from agents.engine.desk.subjects import beside
-from agents.engine.people.approvals import ASKED_AGAIN, turn_of
-from agents.engine.people.deciders import Roster, deciders, is_own, key_viewers, people_who_may
+from agents.engine.ending import ASKED_AGAIN, turn_of
 from agents.engine.redaction import RunBorder
-from agents.engine.turns.calls import is_untaken
+from agents.engine.turns.answering import is_untaken
 from agents.models import (
     AgentCall,
     Effect,

@@ -31,15 +31,14 @@ from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import fetch_now
 from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
+from agents.engine.deciders import demand_for, held_tool, is_kept_from, is_own
 from agents.engine.desk.company import LookedUp
 from agents.engine.desk.facts import fetch_facts, hold_resource
 from agents.engine.desk.repeats import likeness
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.people.approval_demand import demand_for, held_tool
-from agents.engine.people.deciders import is_kept_from, is_own
 from agents.engine.redaction import RunBorder, redact_for, redact_to_tell
 from agents.engine.runtime.crashpoints import crashpoint
-from agents.engine.tools.settling import report_on
+from agents.engine.tools.gateway import report_on
 from agents.engine.turns.answering import answer, expire, settle_as_told
 from agents.models import (
     DECIDES,

@@ -20,12 +20,18 @@ from agents.core.requests import Json
 from agents.core.reviews import RulingKind, consent_of
 from agents.core.states import GRANTED, EscalationState
 from agents.db.driver import fetch_now
+from agents.engine.deciders import (
+    Roster,
+    demand_for,
+    held_tool,
+    parties_of,
+    people_who_may,
+    roster_of,
+)
 from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk.facts import calls_before, case_of, fetch_facts
 from agents.engine.desk.repeats import spellings_of
 from agents.engine.desk.subjects import key_ruling
-from agents.engine.people.approval_demand import demand_for, held_tool
-from agents.engine.people.deciders import Roster, parties_of, people_who_may, roster_of
 from agents.engine.redaction import RunBorder
 from agents.models import Approval, Escalation, Membership, Role, Run, Step, Team
 from agents.models.runs import ValuesLocked, target_of

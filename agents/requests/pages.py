@@ -16,8 +16,8 @@ from django.utils import timezone
 from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT
 from agents.core.requests import Json
+from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.people.deciders import roster_of
 from agents.models import Escalation, Team
 from agents.requests import deciding, granting, sharing
 from agents.requests.card import PERIODS, Around, Card, card_of, handover_of

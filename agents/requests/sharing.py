@@ -14,7 +14,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.engine.people.deciders import deciders, is_kept_from, is_own, roster_of
+from agents.engine.deciders import deciders, is_kept_from, is_own, roster_of
 from agents.engine.redaction import redact_in, redact_words
 from agents.models import (
     DECIDES,

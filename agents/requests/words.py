@@ -33,11 +33,10 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
+from agents.engine.deciders import OPEN_TO_ALL, Roster, demand_for, people_who_may
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
-from agents.engine.people.approvals import CARRIED_OUT, OWN_ENDS
-from agents.engine.people.deciders import Roster, people_who_may
-from agents.engine.tools.settling import SETTLED
+from agents.engine.ending import CARRIED_OUT, OWN_ENDS
+from agents.engine.tools.gateway import SETTLED
 from agents.models import Approval, Effect, Escalation, Membership, Step
 from agents.policies.words import why_not
 from agents.requests.deciding import SAW_NONE, lapse_in_words, membership_of

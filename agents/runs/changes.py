@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
-from agents.engine.withdrawal import UNTAKEN
+from agents.engine.ending import UNTAKEN
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import Called, label_of, money_of
 from agents.sdk.desk import tool_title

@@ -37,7 +37,7 @@ from agents.engine.desk.subjects import (
     scopes_of,
 )
 from agents.engine.ending import end_run
-from agents.engine.people.open_requests import LAUNCHER, SUBJECT, fetch_full
+from agents.engine.escalating import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact, redact_words
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools.letters import EARLIER, untold_effects

@@ -17,7 +17,7 @@ from agents.core.request_kinds import KINDS
 from agents.core.results import WORDS, CameOf, words_of
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
-from agents.engine.withdrawal import LAST_WORDS
+from agents.engine.ending import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run
 from agents.patterns import PATTERNS
 from agents.policies.words import end_sentence, known_ends

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine.runtime.breaker import wake_runs
+from agents.engine.turns.asking import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
 from agents.models.record import Entry, append_events
 from agents.shell.refusal import Refused

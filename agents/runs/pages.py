@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents import results
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, RunState
-from agents.engine.people.deciders import is_own
+from agents.engine.deciders import is_own
 from agents.models import Event, KillSwitch, Run, Step
 from agents.runs import kill_switch, launching, listing, trace
 from agents.runs.messages import messages_of, raw_of

@@ -23,9 +23,9 @@ from agents.core.money import PRICED_IN, format_largest, format_money, format_su
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.engine.people.approvals import turn_of
+from agents.engine.ending import turn_of
 from agents.engine.tools.letters import failed_letter, is_told_of, letters_sent, untold_effects
-from agents.engine.turns.calls import is_untaken
+from agents.engine.turns.answering import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.words import end_sentence
 from agents.results import agent_words, answer_after_block, words_after_block

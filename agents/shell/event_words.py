@@ -28,8 +28,7 @@ from agents.core.request_kinds import (
     answer_of,
 )
 from agents.core.states import EscalationState
-from agents.engine.people.approvals import turn_of
-from agents.engine.withdrawal import UNTAKEN, WITHDRAWN
+from agents.engine.ending import UNTAKEN, WITHDRAWN, turn_of
 from agents.models import AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import UNREADABLE, ErasedText, facts_of

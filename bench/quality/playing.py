@@ -13,7 +13,7 @@ from agents import llm
 from agents.core.requests import Json
 from agents.core.results import claims_deed
 from agents.core.states import EffectState, RunState
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Effect, Run, Workspace
 from agents.runs import launching

@@ -19,10 +19,12 @@ from django.utils import timezone
 from agents.audit import sealing
 from agents.db.sqlite import keep_statistics
 from agents.desks.refunds.scenarios import CASES, NAMES, WAITING
-from agents.engine.upkeep.case_days import count_next_day
-from agents.engine.upkeep.database_growth import measure_database
-from agents.engine.upkeep.model_use import sum_next_day
-from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.engine.upkeep.daily import (
+    count_next_day,
+    measure_database,
+    sum_next_day,
+    sum_next_review_day,
+)
 from agents.history.copying import UNIQUE, Copy, Original, copied_tables, kept_rows, write_copies
 from agents.history.writing import Recording
 from agents.models import Event, EventText, Role, Run, Workspace

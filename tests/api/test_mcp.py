@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.engine.turns.calls import end_silent
+from agents.engine.turns.answering import end_silent
 from agents.external import keys
 from agents.external.mcp import HOLD
 from agents.models import AgentCall, Escalation, ExternalAgent, Role, Run, Scope

@@ -15,7 +15,7 @@ from agents.audit import erasing
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.bank.models import Invoice
-from agents.engine.people.deciders import parties_of
+from agents.engine.deciders import parties_of
 from agents.models import Role, Run
 from agents.runs import launching
 from agents.sdk.desk import DESKS

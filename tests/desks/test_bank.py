@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.reviews import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.turns import executor
+from agents.engine.turns import advance as executor
 from agents.llm.call import request_for
 from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace

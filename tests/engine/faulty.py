@@ -20,8 +20,7 @@ from django.utils import timezone
 from agents import llm
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.engine.runtime.database import in_database
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.turns.advance import advance
 from agents.llm.demo_model import demo_reply
 from agents.models import Endpoint, Run

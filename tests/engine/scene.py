@@ -22,10 +22,10 @@ from agents.core.limits import Limits
 from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.engine.runtime.threads import Pool, close_connections
+from agents.engine.runtime.database import Pool, close_connections
 from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
-from agents.engine.workers.fair_turns import claimable
+from agents.engine.workers.worker import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
 from agents.people import workspaces
 from agents.publishing import versions as publishing

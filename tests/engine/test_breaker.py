@@ -18,7 +18,7 @@ from agents import llm
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.commit import Commit
-from agents.engine.runtime import breaker
+from agents.engine.turns import asking as breaker
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Endpoint, Run
 from tests.conformance import harness

@@ -9,8 +9,9 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.engine.upkeep import database_growth, sweep
-from agents.engine.upkeep.database_growth import days_left
+from agents.engine.upkeep import daily as database_growth
+from agents.engine.upkeep import sweep
+from agents.engine.upkeep.daily import days_left
 from agents.models import DatabaseSize, Event, Role, Run
 from tests.engine.scene import set_scene
 from tests.web.test_pages import client_of

@@ -18,8 +18,8 @@ from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.tools import calling
-from agents.engine.tools.tool_call import LATE
+from agents.engine.tools import gateway as calling
+from agents.engine.tools.gateway import LATE
 from agents.models import Event, Run
 from agents.models.record import facts_of
 from agents.tools import TOOLS, Context

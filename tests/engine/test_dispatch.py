@@ -18,12 +18,12 @@ from agents import llm
 from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.lease import claim
-from agents.engine.runtime import breaker
-from agents.engine.runtime.database import in_database
+from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.runtime.dispatch import ring, unheard
-from agents.engine.runtime.threads import close_connections
+from agents.engine.turns import asking as breaker
 from agents.engine.upkeep.sweep import sweep
-from agents.engine.workers import active_runs, worker
+from agents.engine.workers import worker
+from agents.engine.workers import worker as active_runs
 from agents.models import Run
 from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mails, payments, set_scene
 

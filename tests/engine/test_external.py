@@ -14,8 +14,8 @@ from django.utils import timezone
 from agents.audit import erasing
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
+from agents.engine.deciders import deciders, parties_of, roster_of
 from agents.engine.desk import repeats
-from agents.engine.people.deciders import deciders, parties_of, roster_of
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.engine.upkeep.sweep import sweep

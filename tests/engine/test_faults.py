@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents.core.states import RunState
 from agents.engine.runtime import crashpoints
-from agents.engine.runtime.threads import TOOL_THREADS
+from agents.engine.runtime.database import TOOL_THREADS
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking

@@ -21,9 +21,9 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.desks.refunds import billing
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
-from agents.engine.runtime.threads import TOOL_THREADS
-from agents.engine.tools import tool_call
-from agents.engine.turns import executor
+from agents.engine.runtime.database import TOOL_THREADS
+from agents.engine.tools import gateway as tool_call
+from agents.engine.turns import advance as executor
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step

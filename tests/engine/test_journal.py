@@ -16,12 +16,11 @@ from agents.core.states import RunState
 from agents.engine import journal as journals
 from agents.engine.commit import Commit
 from agents.engine.journal import Journal
-from agents.engine.runtime import breaker, crashpoints
-from agents.engine.runtime.database import in_database, retry_transient
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime import crashpoints
+from agents.engine.runtime.database import close_connections, in_database, retry_transient
 from agents.engine.turns import asking
-from agents.engine.turns.advance import _claim
-from agents.engine.turns.executor import RunExecutor
+from agents.engine.turns import asking as breaker
+from agents.engine.turns.advance import RunExecutor, _claim
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, in_thread, set_scene

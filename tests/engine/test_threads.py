@@ -9,7 +9,7 @@ from threading import Barrier, Event, Thread, current_thread
 import pytest
 from django.db import connection
 
-from agents.engine.runtime.threads import Pool
+from agents.engine.runtime.database import Pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

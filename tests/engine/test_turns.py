@@ -14,7 +14,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engine.workers.fair_turns import Turns, in_turn
+from agents.engine.workers.worker import Turns, in_turn
 from agents.models import Event, Role, Run
 from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene

@@ -100,7 +100,7 @@ RECORD = (
     ),
     Mutant(
         "who launched the first run decides about the next",
-        "agents/engine/people/deciders.py",
+        "agents/engine/deciders.py",
         "before = run.again_of_id",
         "before = None",
         "tests/engine/test_run.py -k launched_a_run",

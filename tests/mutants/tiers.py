@@ -5,7 +5,7 @@ from tests.mutants.plant import Mutant
 CORE, APPROVING = "agents/core/decisions.py", "agents/requests/deciding.py"
 DEMANDS, CLIMBING = (
     "agents/requests/granting.py",
-    "agents/engine/people/tier_escalation.py",
+    "agents/engine/escalating.py",
 )
 PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
 

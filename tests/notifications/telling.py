@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.core.notifications import Hours, Kind, Mode
 from agents.core.states import EscalationState
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
 from agents.notifications import fan_out, outbox
 from agents.notifications.channels.webhooks import admin

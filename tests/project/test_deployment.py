@@ -21,7 +21,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from agents.engine.runtime.threads import LEASE_THREADS, TOOL_THREADS
+from agents.engine.runtime.database import LEASE_THREADS, TOOL_THREADS
 from agents.engine.tools.letters import letters_told
 from agents.engine.workers.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END

@@ -157,7 +157,7 @@ def asks(url: str) -> str:
     """Ask for leave to call a model's server."""
     from django.test import override_settings
 
-    from agents.engine.runtime import breaker
+    from agents.engine.turns import asking as breaker
 
     with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
         try:

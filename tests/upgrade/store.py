@@ -47,8 +47,8 @@ from agents.publishing.versions import policy_version
 from agents.requests.sharing import assign, snooze
 from agents.engine.turns.advance import advance
 from agents.engine.drive import Later
-from agents.engine.turns.executor import RunExecutor
-from agents.engine.runtime.threads import close_connections
+from agents.engine.turns.advance import RunExecutor
+from agents.engine.runtime.database import close_connections
 from agents.models import Escalation, Workspace
 from agents.desks.bank.facts import desk as bank
 from agents.desks.refunds.limits import STRICT

@@ -16,8 +16,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
-from agents.engine.upkeep.case_days import count_next_day
-from agents.engine.upkeep.model_use import sum_next_day
+from agents.engine.upkeep.daily import count_next_day, sum_next_day
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
 from opsconsole import logs
 from tests import nursery

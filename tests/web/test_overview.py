@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from agents.core.states import RunState
 from agents.engine.lease import claim
-from agents.engine.upkeep.case_days import count_next_day
+from agents.engine.upkeep.daily import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
 from agents.overview.pages import DAYS, Exposure, overview

@@ -17,9 +17,7 @@ from django.utils import timezone
 
 from agents.audit import pages
 from agents.db.sqlite import keep_statistics
-from agents.engine.upkeep.case_days import count_next_day
-from agents.engine.upkeep.model_use import sum_next_day
-from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.engine.upkeep.daily import count_next_day, sum_next_day, sum_next_review_day
 from agents.history.copying import Copy, kept_rows, read_original, write_copies
 from agents.models import Effect, Role, Workspace
 from agents.overview import pages as overview

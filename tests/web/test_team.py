@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agents.core.decisions import Closed, Decision, ReviewFigures, figures_from
 from agents.core.states import EscalationState
-from agents.engine.upkeep.review_days import sum_next_review_day
+from agents.engine.upkeep.daily import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
 from agents.overview.team import read_range, sights_of, team_figures

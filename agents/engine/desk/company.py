@@ -18,7 +18,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from agents.engine.drive import Later
-from agents.engine.runtime.threads import TOOL_THREADS
+from agents.engine.runtime.database import TOOL_THREADS
 from agents.models import Run
 from agents.sdk.desk import DESKS, Desk
 

@@ -31,7 +31,7 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import MAYBE_DONE, EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine.people.approvals import turn_of
+from agents.engine.ending import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.requests import REMEMBERED

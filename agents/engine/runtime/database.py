@@ -1,15 +1,209 @@
-"""Short database work for the event loop, in a small pool of threads, retried where needed."""
+"""Small pools of threads for what blocks: database work, and tools that are plain functions."""
 
 from __future__ import annotations
 
 import asyncio
+import select
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
+from threading import Lock, local
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
-from agents.engine.runtime.threads import DATABASE_THREADS, LEASE_THREADS, T
+from agents.db.driver import this_connection
+
+T = TypeVar("T")
+
+TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
+LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when closing
+
+
+class _Used(local):
+    """When this thread last used its connection, by the monotonic clock."""
+
+    at = 0.0
+
+
+class _Reply(Generic[T]):
+    """What a coroutine awaits: for the thread a Future, but without one's locks and callbacks."""
+
+    __slots__ = ("_loop", "awaited")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.awaited: asyncio.Future[T] = self._loop.create_future()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Return False if nobody waits for the work any more."""
+        return not self.awaited.cancelled()
+
+    def set_result(self, result: T) -> None:
+        self._tell(self.awaited.set_result, result)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._tell(self.awaited.set_exception, error)
+
+    def _tell(self, tell: Callable[[Any], None], outcome: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it who asked
+            self._loop.call_soon_threadsafe(self._settle, tell, outcome)
+
+    def _settle(self, tell: Callable[[Any], None], outcome: object) -> None:
+        if not self.awaited.done():  # cancelled meanwhile
+            tell(outcome)
+
+
+_Done: TypeAlias = Future[Any] | _Reply[Any]
+_Work: TypeAlias = tuple[Callable[[], Any], _Done]
+
+_used = _Used()
+_lost_at = 0.0  # when a thread last met such an error: a server that restarts cuts everybody off
+
+
+class Pool:
+    """Threads that each keep a connection of their own; who was busy last is busy next.
+
+    So where little is to do, few connections are opened, and those know their statements.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self.threads = threads
+        self._name = name
+        self._lock = Lock()
+        self._everyone: list[ThreadPoolExecutor] = []  # of one thread each
+        self._idle: list[ThreadPoolExecutor] = []
+        self._waiting: deque[_Work] = deque()
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `work` in a thread, on a connection that is alive or not yet open."""
+        reply: _Reply[T] = _Reply()
+        self._give(work, reply)
+        return reply.awaited
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Have `work` run so, for a caller that is no coroutine or has to know if it was begun."""
+        done: Future[T] = Future()
+        self._give(work, done)
+        return done
+
+    def _give(self, work: Callable[[], Any], done: _Done) -> None:
+        """Give `work` to a thread; it waits for one where all are busy."""
+        with self._lock:
+            thread = self._idle.pop() if self._idle else self._another()
+            if thread is None:
+                self._waiting.append((work, done))
+        if thread:
+            self._start(thread, work, done)
+
+    def _start(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: _Done) -> None:
+        try:
+            thread.submit(self._work, thread, work, done)
+        except RuntimeError:  # no thread could be started: do not count it
+            with self._lock:
+                self._everyone.remove(thread)
+            raise
+
+    def _another(self) -> ThreadPoolExecutor | None:
+        """Return one more thread, or None where there are enough."""
+        if len(self._everyone) == self.threads:
+            return None
+        self._everyone.append(ThreadPoolExecutor(1, thread_name_prefix=self._name))
+        return self._everyone[-1]
+
+    def _work(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: _Done) -> None:
+        """Do this, and then whatever waits."""
+        following: _Work | None = (work, done)
+        while following:
+            work, done = following
+            tell = self._outcome(work, done) if done.set_running_or_notify_cancel() else None
+            with self._lock:  # before the caller learns of it and submits again
+                following = self._waiting.popleft() if self._waiting else None
+                if not following:
+                    self._idle.append(thread)
+            if tell:
+                tell()
+
+    def _outcome(self, work: Callable[[], Any], done: _Done) -> Callable[[], None]:
+        try:
+            return partial(done.set_result, self._fresh(work))
+        except BaseException as error:  # the caller gets every error
+            return partial(done.set_exception, error)
+
+    @staticmethod
+    def _fresh(work: Callable[[], T]) -> T:
+        global _lost_at
+        _freshen()
+        try:
+            return work()
+        except (OperationalError, InterfaceError):
+            _lost_at = time.monotonic()
+            raise
+        except StopIteration as error:  # a future cannot carry it: the caller would hang
+            raise RuntimeError("a thread's work raised StopIteration") from error
+        finally:
+            _used.at = time.monotonic()
+
+    def close_connections(self, patience: float = LONGEST_CALL) -> bool:
+        """Close the connection of every thread; for a process's end, and between tests.
+
+        Return False where a thread was still in a call after `patience` seconds.
+        """
+        closing = [thread.submit(connections.close_all) for thread in list(self._everyone)]
+        return not wait(closing, timeout=patience).not_done
+
+
+def _freshen() -> None:
+    """Close this thread's connection if it is dead; nothing else would ever replace it.
+
+    One that lives is kept, whatever pages do with theirs: there are few threads, and opening
+    a connection costs more than most of what is done on it.
+    """
+    connection = this_connection()
+    connection.close_at = None
+    is_trusted = time.monotonic() - _used.at < TRUSTED and _used.at > _lost_at
+    if connection.errors_occurred or not is_trusted or _has_news(connection):
+        connection.close_if_unusable_or_obsolete()
+
+
+def _has_news(connection: BaseDatabaseWrapper) -> bool:
+    """Tell whether PostgreSQL said something unasked: then it has most likely hung up."""
+    if connection.vendor != "postgresql" or connection.connection is None:
+        return False
+    if connection.connection.closed:
+        return True
+    heard = select.poll()
+    heard.register(connection.connection.fileno(), select.POLLIN)
+    return bool(heard.poll(0))
+
+
+# SQLite has one writer at a time. Threads would not queue for it but sleep and retry: that is
+# slower, and some would give up with "database is locked".
+DATABASE_THREADS = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
+TOOL_THREADS = Pool(16, "tool")
+# Lease renewals have their own thread: behind the work of a thousand runs leases would expire.
+LEASE_THREADS = Pool(1, "lease")
+# A verification reads for minutes, and nothing waits for it.
+VERIFYING_THREADS = Pool(1, "verifying")
+
+
+def close_connections(patience: float = LONGEST_CALL) -> bool:
+    """Close what the pools hold open. Return False where a thread is still in a call."""
+    end = time.monotonic() + patience
+    pools = (DATABASE_THREADS, TOOL_THREADS, LEASE_THREADS, VERIFYING_THREADS)
+    closed = [pool.close_connections(max(0.0, end - time.monotonic())) for pool in pools]
+    return all(closed)
+
+
+# Short database work for the event loop, in a small pool of threads, retried where needed.
+
 
 TRIES = 3
 # Serialization failure and deadlock on PostgreSQL; SQLite has only messages.
@@ -41,3 +235,87 @@ def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -
 def _is_transient(error: OperationalError) -> bool:
     state = getattr(error.__cause__, "sqlstate", None)
     return state in _TRANSIENT or "locked" in str(error)
+
+
+# Check that the database fits this program and accepts writes.
+
+
+OLDEST = "0.2.0"  # version whose databases this program upgrades
+WRITE_HOLDS = 5.0  # seconds for which one successful write counts
+
+_written_at: dict[str, float] = {}  # by alias, of this process
+_on_disk: dict[str, Any] = {}
+
+
+class _Loader(MigrationLoader):
+    """Keeps the migrations this process started with: a newer release may be installed by now."""
+
+    def load_disk(self) -> None:
+        if not _on_disk:
+            super().load_disk()
+            names = ("disk_migrations", "migrated_apps", "unmigrated_apps")
+            _on_disk.update({name: getattr(self, name) for name in names})
+        vars(self).update(_on_disk)
+
+
+class DatabaseTooOld(Exception):
+    """The database is of a version before OLDEST, or was left by a `migrate` that was killed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The database is of a version before {OLDEST}, which this program cannot upgrade: "
+            f"install {OLDEST} and run its manage.py migrate first, as docs/upgrading.md says."
+        )
+
+
+def check_not_too_old() -> None:
+    """Raise DatabaseTooOld if the database has only some of the migrations that one replaces.
+
+    Django would say that there is nothing to apply, or start over on the old tables. Where the
+    replaced migrations are still in place it goes on with them. Raises DatabaseError.
+    """
+    replacing = _Loader(None)
+    applied = MigrationRecorder(connection).applied_migrations()
+    for migration in replacing.replacements.values():
+        missing = set(migration.replaces) - applied.keys()
+        is_partial = 0 < len(missing) < len(migration.replaces)
+        if is_partial and not missing <= replacing.disk_migrations.keys():
+            raise DatabaseTooOld
+
+
+def pending_migrations() -> int:
+    """Return the number of migrations the database lacks. Raises DatabaseError, DatabaseTooOld."""
+    check_not_too_old()
+    loader = _Loader(connection)
+    return len(set(loader.graph.nodes) - set(loader.applied_migrations))
+
+
+def database_time() -> datetime:
+    """Return the database's time, which all workers share; SQLite's is that of its host."""
+    if connection.vendor == "sqlite":
+        return datetime.now(UTC)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        [now] = cursor.fetchone()
+    return now
+
+
+def prove_writable() -> None:
+    """Commit a meaningless write, unless one was committed lately. Raises DatabaseError.
+
+    Only a commit proves it, as a full disk shows when the log is written. SQLite skips a write that
+    changes nothing, so there an unused number in the file's header is raised.
+    """
+    now = time.monotonic()
+    if now - _written_at.get(connection.alias, -WRITE_HOLDS) < WRITE_HOLDS:
+        return
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            [(version,)] = cursor.execute("PRAGMA user_version").fetchall()
+            cursor.execute(f"PRAGMA user_version = {(version + 1) % 2**31}")
+        else:  # a row that no other code locks
+            cursor.execute(
+                "UPDATE django_migrations SET name = name "
+                "WHERE id = (SELECT max(id) FROM django_migrations)"
+            )
+    _written_at[connection.alias] = now

@@ -19,13 +19,18 @@ from agents.engine.commit import STEP_BY_KEY
 from agents.engine.desk.company import StaleLookup
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.registry import tools_of
+from agents.engine.ending import (
+    AMOUNT_CHANGED,
+    close_approvals,
+    fetch_withdrawn,
+    turn_of,
+    why_withdrawn,
+)
+from agents.engine.escalating import fetch_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_standing, hold_writes
-from agents.engine.people.approvals import AMOUNT_CHANGED, close_approvals, turn_of
-from agents.engine.people.escalating import fetch_escalation
 from agents.engine.redaction import RunBorder
 from agents.engine.tools.letters import is_told_of, owes_letter
-from agents.engine.withdrawal import fetch_withdrawn, why_withdrawn
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.record import Entry
 from agents.models.runs import target_of

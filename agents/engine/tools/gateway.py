@@ -7,29 +7,43 @@ between, the key tells the outcome.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+import inspect
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Lock
 
+from django.db import DatabaseError, InterfaceError, OperationalError, transaction
+from django.db.models import JSONField
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from agents.core.json_forms import is_storable
 from agents.core.limits import Limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json, Reply, Use
 from agents.core.states import EffectState
+from agents.db.compiled import CompiledUpdate, Param
+from agents.engine import lease
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.desk.company import look_up
-from agents.engine.desk.registry import tools_of
+from agents.engine.desk.registry import fault_for, happen, tools_of
 from agents.engine.drive import WaitsForPerson
+from agents.engine.ending import REFUSED, close_approvals, turn_of
+from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
-from agents.engine.people.escalating import open_escalation
-from agents.engine.redaction import RunBorder
-from agents.engine.runtime.database import in_database
-from agents.engine.tools.admission import admit, effect_key
-from agents.engine.tools.calling import CallOutcome, call_tool, settle_cut, settle_unreported
-from agents.engine.tools.settling import SETTLED, reported_failure, settle
-from agents.models import Effect, Step
-from agents.tools import Context, Tool
+from agents.engine.kill_switch import switch_against
+from agents.engine.redaction import RunBorder, redact
+from agents.engine.runtime.crashpoints import crashpoint
+from agents.engine.runtime.database import TOOL_THREADS, in_database
+from agents.engine.tools.admission import admit, effect_key, is_made_late
+from agents.models import AgentCall, Effect, LostRun, Run, Step
+from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
@@ -148,3 +162,344 @@ UNKNOWN_RULING: Json = {
     "limit": None,
     "flip": "",
 }
+
+
+# Call tools: within a deadline, again after a cut connection, outcomes looked up by key.
+
+
+log = logging.getLogger(__name__)
+
+CALLS = 3  # of a tool that is SAFE, whose connection is cut
+CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """The outcome of a call, as far as it is known."""
+
+    state: EffectState
+    reply: Reply
+
+
+UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
+
+
+async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
+    """Call the tool; again with the same key if it was cut off and may be. Raises LostRun."""
+    for _ in range(CALLS - 1):
+        outcome = await _call_once(tool, args, context, journal)
+        outcome = outcome or await settle_cut(tool, context, journal)
+        if outcome:
+            return outcome
+        log.warning("%s was cut off and is not found; it is called again", context.key)
+    outcome = await _call_once(tool, args, context, journal)
+    return outcome or await _settle_failure(tool, context, f"tool_error:{tool.name}")
+
+
+async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
+    """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
+
+    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
+    worker may only stand still: its late call does nothing if what it holds was released, and
+    about any other a person is asked.
+    """
+    if tool.touch is Touch.ONCE:
+        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+    found = await _find_outcome(tool, context) if tool.find else None
+    if found:
+        return found
+    switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
+    if not switch:
+        return None
+    settled = await _settle_failure(tool, context, "killed")
+    return UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
+
+
+async def settle_unreported(tool: Tool, context: Context) -> CallOutcome:
+    """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
+    return await _settle_failure(tool, context, "not_reported", is_over=True)
+
+
+async def _call_once(
+    tool: Tool, args: Json, context: Context, journal: Journal
+) -> CallOutcome | None:
+    """Call the tool within its deadline, and judge its result; None: a SAFE call was cut off."""
+    fault = fault_for(journal.run, tool.name, nth=context.nth)
+    call = ToolCall(tool, context, args, journal.run, journal.kept_at)
+    seconds, has_ended = _seconds_for(tool, context.limits, journal), False
+    crashpoint("gateway.before_call")
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            real = partial(call.result, limit, seconds)
+            try:
+                result = await (happen(fault, real) if fault else real())
+            except TimeoutError:
+                has_ended = True
+                raise
+    except TimeoutError as error:
+        # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
+        # Before Python 3.11.3 the two look alike out here.
+        if has_ended:
+            return await _settle_error(tool, context, error, is_over=bool(fault))
+        call.give_up()
+        if call.never_began:
+            return CallOutcome(EffectState.REFUSED, Reply(failed=f"tool_timeout:{tool.name}"))
+        if tool.writes and not fault:
+            return UNKNOWN
+        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}", is_over=True)
+    except LostRun:
+        raise
+    except Exception as error:  # whatever a tool raises becomes an outcome of the call
+        return await _settle_error(tool, context, error, is_over=bool(fault))
+    crashpoint("gateway.after_call")
+    if not is_storable(result) or not _is_in_contract(tool, result, args):
+        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}", is_over=True)
+    done = result.get("status") == "ok" or not tool.writes
+    return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
+
+
+def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
+    return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
+
+
+async def _settle_error(
+    tool: Tool, context: Context, error: Exception, *, is_over: bool
+) -> CallOutcome | None:
+    """Settle a call that raised; None: it is SAFE, and was cut off."""
+    if tool.writes and isinstance(error, OutcomeUnknown):
+        return UNKNOWN
+    if tool.touch is Touch.SAFE and isinstance(error, CUT):
+        return None
+    return await _settle_failure(tool, context, f"tool_error:{tool.name}", is_over=is_over)
+
+
+async def _settle_failure(
+    tool: Tool, context: Context, reason: str, *, is_over: bool = False
+) -> CallOutcome:
+    """Settle a call that is not made again: by its key if that tells, otherwise by a person.
+
+    Unless the call `is_over`, "nothing" proves nothing yet, as the far side may still be at work:
+    it is looked up once more when the tool's own time has passed.
+    """
+    refused = CallOutcome(EffectState.REFUSED, Reply(failed=reason))
+    if not tool.writes:
+        return refused
+    for pause in (0.0,) if is_over else (0.0, tool.timeout):
+        await asyncio.sleep(pause)
+        found = await _find_outcome(tool, context)
+        if found:
+            return found
+    return refused if tool.can_deny else UNKNOWN
+
+
+async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
+    """Look up by key what became of a call; None: nothing is found."""
+    if tool.find is None:
+        return UNKNOWN
+    try:
+        async with asyncio.timeout(tool.timeout):
+            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
+    except TimeoutError:
+        log.error("%s did not say in time what became of %s", tool.name, context.key)
+        return UNKNOWN
+    except LookupBroken as broken:
+        log.exception(broken)
+        return UNKNOWN
+    except OutcomeUnknown:
+        return UNKNOWN
+    if result is None:
+        return None
+    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else UNKNOWN
+
+
+def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
+    """Return how many seconds a call may take; a read is cut off when the run's time is up."""
+    longest = min(tool.timeout, limits.call_seconds)
+    if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
+        return longest
+    return max(0.0, min(longest, limits.max_seconds - journal.spending().seconds))
+
+
+# A call that may come back after its deadline: the run goes on, and the late reply is recorded.
+
+
+LATE = "call.late"
+QUEUE_SECONDS = 60.0  # for which a call waits for a thread while other calls have them all
+LONGEST = 2000  # characters of a late reply that are kept
+
+
+@dataclass
+class ToolCall:
+    """One call of a tool: a coroutine is cancelled at the deadline, a thread cannot be."""
+
+    tool: Tool
+    context: Context
+    args: Json
+    run: Run
+    kept_at: float  # when the run was ours, by the monotonic clock
+    never_began: bool = False  # no thread had been free for it, and none will take it now
+    _lock: Lock = field(default_factory=Lock)
+    _given_up: bool = False
+
+    async def result(self, limit: asyncio.Timeout, seconds: float) -> Json:
+        """Return what the tool returns, within `seconds` from when a thread takes the call."""
+        if inspect.iscoroutinefunction(self.tool.call):
+            if self._may_be_lost():
+                await in_database(self._keep_run)
+            return await self.tool.call(self.context, **self.args)
+        loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            with suppress(RuntimeError):  # it was given up just now
+                limit.reschedule(loop.time() + seconds)
+
+        def work() -> Json:
+            loop.call_soon_threadsafe(begin)
+            return self._in_thread()
+
+        limit.reschedule(loop.time() + QUEUE_SECONDS)
+        reply = TOOL_THREADS.submit(work)
+        try:
+            return await asyncio.wrap_future(reply)
+        except asyncio.CancelledError:
+            self.never_began = reply.cancel()
+            if not reply.done() or self.never_began:
+                raise
+            return reply.result()  # it came in time; the event loop was late
+
+    def give_up(self) -> None:
+        """Go on without the reply; if there is one yet, it is written down and not used."""
+        with self._lock:
+            self._given_up = True
+
+    def _may_be_lost(self) -> bool:
+        """Tell whether others may soon take the run over, as where this process stood still."""
+        kept_for = lease.length().total_seconds() / 2
+        return self.tool.writes and time.monotonic() - self.kept_at > kept_for
+
+    def _keep_run(self) -> None:
+        """Renew the run's lease. Raises LostRun: who took it over settles this call."""
+        if not Run.renew(self.run.lease_owner, lease.length(), [self.run.pk]):
+            raise LostRun(self.run.pk)
+
+    def _in_thread(self) -> Json:
+        if self._may_be_lost():
+            self._keep_run()
+        started = time.monotonic()
+        try:
+            reply = self.tool.call(self.context, **self.args)
+        except Exception as error:
+            name = type(error).__name__
+            self._note(lambda: f"raised {name}", time.monotonic() - started)
+            raise
+        self._note(lambda: self._storable_text(reply), time.monotonic() - started)
+        return reply
+
+    def _storable_text(self, reply: Json) -> str:
+        if not is_storable(reply):
+            return "what cannot be kept"
+        # Masked before it is cut: half a card number would not be recognised.
+        return str(redact(json.dumps(reply), self.context.limits))[:LONGEST]
+
+    def _note(self, said: Callable[[], str], seconds: float) -> None:
+        """Say in the record that a reply came too late; the run may have ended long ago."""
+        with self._lock:
+            if not self._given_up:
+                return
+        facts = {"key": self.context.key, "tool": self.tool.name, "said": said()}
+        with transaction.atomic():
+            run = Run.objects.select_for_update().get(pk=self.run.pk)
+            if run.erased_at:
+                facts["said"] = ""  # the run was erased meanwhile
+            run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})
+
+
+# Look up the outcome of a tool's call by its key.
+
+
+class LookupBroken(OutcomeUnknown):
+    """The look-up failed; it may succeed later."""
+
+
+def outcome_of(tool: Tool, key: str) -> Json:
+    """Return the result a tool finds for a key; None if nothing is found or it has no look-up.
+
+    Raises OutcomeUnknown if the tool cannot tell, LookupBroken for any other error of its own.
+    """
+    try:
+        return tool.find(key) if tool.find else None
+    except (OutcomeUnknown, DatabaseError):
+        raise  # our own database failed: the caller retries as a whole
+    except Exception as error:
+        raise LookupBroken(f"{tool.name} could not be asked what became of {key}") from error
+
+
+# Settle a write: put into the ledger what became of it, with all that follows from that.
+
+
+SETTLED = (EffectState.DONE, EffectState.REFUSED)
+
+
+def settle(
+    commit: Commit,
+    step: Step,
+    outcome: CallOutcome,
+    *,
+    tool: Tool | None,
+    overrules: bool = False,
+    said: Json = None,
+    by: str = "",
+) -> bool:
+    """Write what became of a step's call. Return False where that is on record already.
+
+    What `tool` held for a call that was refused is given back, and its approval is closed.
+    `overrules` what was recorded before: a person or the tool itself knows better. `said` is what
+    the person `by` answered, for the record.
+    """
+    state, reply = outcome.state, outcome.reply
+    write = _OVERRULE if overrules else _SETTLE
+    if not write(step=step.pk, state=state, result=reply.value, at=commit.at):
+        return False
+    key, is_refused = effect_key(commit.run, step.key), state is EffectState.REFUSED
+    if tool and tool.release and is_refused:
+        tool.release(key, commit.at)
+    commit.say(f"effect.{state.value}", {"key": key, **(said or {})}, by)
+    if is_refused:
+        why = reply.failed or REFUSED
+        commit.tell(close_approvals(commit.run, why=why, turn=turn_of(step.key)))
+    return True
+
+
+def report_on(step: Step) -> dict[str, Json] | None:
+    """Return what an agent reported of a call that it took, as `executed` and `result`, or None."""
+    mine = AgentCall.objects.filter(run=step.run_id, step=f"{turn_of(step.key)}call")
+    return mine.values_list("reported", flat=True).first()
+
+
+def reported_failure(step: Step) -> CallOutcome | None:
+    """Return what came of a call of which its agent says that it did not execute it, or None.
+
+    Believed only once nothing can come of it any more: a hold that was given back before could be
+    used twice.
+    """
+    said = report_on(step)
+    if said is None or said["executed"]:
+        return None
+    value = {"error": "agent_reports", **said["result"], "status": "error"}
+    return CallOutcome(EffectState.REFUSED, Reply(value))
+
+
+_COLUMNS = {
+    "state": Param("state"),
+    "result": Param("result", JSONField()),
+    "settled_at": Param("at"),
+}
+_OVERRULE = CompiledUpdate(lambda: Effect.objects.filter(step=Param("step")), **_COLUMNS)
+_SETTLE = CompiledUpdate(
+    lambda: (
+        Effect.objects.filter(step=Param("step"))
+        .exclude(state__in=SETTLED)
+        .exclude(state=Param("state"))
+    ),
+    **_COLUMNS,
+)

@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents import llm
 from agents.core.checkpoints import printable_text
 from agents.core.limits import ATTEMPTS, LONGEST_WAIT, Limits, exceeded_budget, pause_before
 from agents.core.requests import Ask, Json, Reply
+from agents.core.states import RunState
 from agents.engine.desk.registry import simulated_pause
 from agents.engine.drive import Later
 from agents.engine.journal import Journal
 from agents.engine.redaction import redact
-from agents.engine.runtime import breaker
 from agents.engine.runtime.crashpoints import crashpoint
-from agents.engine.runtime.database import in_database
+from agents.engine.runtime.database import database_time, in_database
+from agents.engine.runtime.dispatch import hasten
 from agents.engine.tools.letters import owes_letter
 from agents.llm.prompts import TOOL_FORM
 from agents.llm.tool_calls import is_ready
@@ -110,7 +117,7 @@ def _ignored(calls: int) -> dict[str, Json]:
     return {"ignored_tool_calls": calls} if calls else {}
 
 
-def form_of(request: Ask, journal: Journal, leave: breaker.Permit) -> str:
+def form_of(request: Ask, journal: Journal, leave: Permit) -> str:
     """Return the form of a question: TOOL_FORM, JSON, or UNKNOWN until the server was probed.
 
     A run goes on in the form of its first question to an agent that may call tools.
@@ -134,7 +141,7 @@ def _today() -> str:
 
 
 async def _told_form(
-    knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: breaker.Permit
+    knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: Permit
 ) -> llm.Question:
     """Keep what the probe has found, and return the question in the form that follows."""
     about = leave.address, llm.model_of(probe)
@@ -179,14 +186,14 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
     return replace(asked, inputs=inputs, schema=schema, offer=offer)
 
 
-async def permit_to_ask() -> breaker.Permit:
+async def permit_to_ask() -> Permit:
     """Return a permit to call the model's server. Raises Later while its circuit is open."""
     if not llm.address():
-        return breaker.Permit("")  # the demo model is in this process
+        return Permit("")  # the demo model is in this process
     try:
-        return await in_database(breaker.request_permit)
-    except breaker.CircuitOpen as resting:
-        raise Later(resting.pause + _part_of(resting.spread), breaker.RESTS) from None
+        return await in_database(request_permit)
+    except CircuitOpen as resting:
+        raise Later(resting.pause + _part_of(resting.spread), RESTS) from None
 
 
 def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
@@ -194,7 +201,7 @@ def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
     return role in limits.late or owes_letter(journal, limits)
 
 
-def _is_outlasted(error: llm.ModelFailed, leave: breaker.Permit, limits: Limits) -> bool:
+def _is_outlasted(error: llm.ModelFailed, leave: Permit, limits: Limits) -> bool:
     """Tell whether the run should wait for a failure to pass."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
 
@@ -204,7 +211,7 @@ def _part_of(spread: timedelta) -> timedelta:
 
 
 async def _answer(
-    step: Step, question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
+    step: Step, question: llm.Question, leave: Permit, journal: Journal, limits: Limits
 ) -> llm.ModelAnswer:
     """Make one timed call, and record its outcome on the server's row."""
     crashpoint("model.before_call")
@@ -220,7 +227,7 @@ async def _answer(
                     raise
         except llm.ModelFailed as error:
             if error.outage:
-                await in_database(breaker.record_failure, leave, error)
+                await in_database(record_failure, leave, error)
             else:
                 await _record_answer(leave)
             raise
@@ -236,9 +243,7 @@ async def _note_tokens(step: Step, tokens: int) -> None:
     await in_database(partial(open_step.update, tokens_out=tokens))
 
 
-def _seconds_for(
-    question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
-) -> float:
+def _seconds_for(question: llm.Question, leave: Permit, journal: Journal, limits: Limits) -> float:
     """Return how many seconds a call may take.
 
     A run that outlasts outages allows each call its full time: a call cut short by the run's
@@ -251,13 +256,13 @@ def _seconds_for(
     return min(longest, max(limits.max_seconds - journal.spending().seconds, 0.01))
 
 
-async def _record_answer(leave: breaker.Permit) -> None:
+async def _record_answer(leave: Permit) -> None:
     if leave.failures:
-        await in_database(breaker.record_answer, leave)
+        await in_database(record_answer, leave)
 
 
 async def _wait(
-    step: Step, error: llm.ModelFailed, leave: breaker.Permit, calls: int, journal: Journal
+    step: Step, error: llm.ModelFailed, leave: Permit, calls: int, journal: Journal
 ) -> str:
     """Return "" once the next call may be made here, or raise Later: an outage ends no run.
 
@@ -271,13 +276,13 @@ async def _wait(
     if error.is_suspect and not leave.probe and await _answers_others(leave, step):
         if run.attempts >= MAX_CLAIMS:
             return error.reason
-        pause = breaker.REST * min(run.attempts, LONGEST_PAUSE)
+        pause = REST * min(run.attempts, LONGEST_PAUSE)
         raise Later(pause, error.reason, is_fruitless=True)
     hint = timedelta(seconds=min(error.retry_after or 0, LONGEST_WAIT))
-    raise Later(max(breaker.REST, hint) + _part_of(breaker.SPREAD[0]), error.reason)
+    raise Later(max(REST, hint) + _part_of(SPREAD[0]), error.reason)
 
 
-async def _answers_others(leave: breaker.Permit, step: Step) -> bool:
+async def _answers_others(leave: Permit, step: Step) -> bool:
     return await in_database(Endpoint.has_answered_since, leave.address, step.begun_at)
 
 
@@ -300,3 +305,99 @@ async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Jour
     if pause > PATIENCE:
         raise Later(timedelta(seconds=pause), error.reason)
     await asyncio.sleep(pause)
+
+
+# A circuit breaker for each model server: after repeated failures it is left alone for a while.
+#
+# Its state is a row that all workers share (decision 4). A run that may not ask goes back to the
+# queue and occupies no worker. After the rest one probe is made; if it is answered, all waiting
+# runs are woken.
+
+
+log = logging.getLogger(__name__)
+
+FAILURES = 5  # in a row, over all runs; one run alone makes fewer
+REST = timedelta(seconds=30)
+LONGEST_REST = timedelta(minutes=5)  # if the server itself asks for longer than REST
+WOKEN = 3  # runs a second that check whether a rest is over: each check adds an event
+SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # shortest and longest span of these checks
+RESTS = "model_server_rests"  # the recorded reason why a run waits
+SETTLING = timedelta(seconds=5)  # allowed after a call's deadline for recording its outcome
+
+
+@dataclass(frozen=True)
+class Permit:
+    """Permission for one call. `address` is "" for the demo model, whose failures do not count."""
+
+    address: str
+    failures: int = 0  # in a row, when it was given
+    probe: bool = False
+    tool_calls: Mapping[str, Json] = field(default_factory=dict)  # as its row has them
+
+
+class CircuitOpen(Exception):
+    """The server is being left alone; ask again after `pause`, or up to `spread` later."""
+
+    def __init__(self, pause: timedelta, spread: timedelta) -> None:
+        super().__init__(str(pause))
+        self.pause, self.spread = pause, spread
+
+
+def request_permit() -> Permit:
+    """Return a permit to ask the configured model. Raises CircuitOpen."""
+    address = llm.address()
+    known = Endpoint.objects.filter(address=address).first()
+    if known is None:
+        return Permit(address)
+    if known.rests_until is None:
+        return Permit(address, known.failures, tool_calls=known.tool_calls)
+    longest = timedelta(seconds=settings.OPENAI_TIMEOUT_SECONDS)
+    if Endpoint.probe(address, within=longest + SETTLING):
+        return Permit(address, known.failures, probe=True, tool_calls=known.tool_calls)
+    least, most = SPREAD
+    waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
+    # A probe may return long before its deadline, so nobody waits longer than a rest.
+    pause = min(max(known.rests_until - database_time(), timedelta()), LONGEST_REST)
+    raise CircuitOpen(pause, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
+
+
+def record_answer(given: Permit) -> None:
+    """Record that a failing server answered, and wake the runs that waited for it."""
+    if Endpoint.record_recovery(given.address):
+        log.info("The model's server %s answers again", given.address)
+        wake_runs(Run.objects.all())
+
+
+def wake_runs(runs: QuerySet[Run]) -> int:
+    """Make those of these runs that wait for a time claimable now. Return their number.
+
+    A job queue announces them at once.
+    """
+    woken = runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
+    if woken:
+        hasten()
+    return woken
+
+
+def wake_if_rest_is_over(run_id: UUID) -> None:
+    """Wake a run that was queued while its server rested, if the rest is already over.
+
+    Call after that commit: an answer in between has woken every run but this one, and a later
+    answer finds it waiting. So it is woken in either order, without a lock.
+    """
+    if not Endpoint.objects.resting().filter(address=llm.address()).exists():
+        wake_runs(Run.objects.filter(pk=run_id))
+
+
+def record_failure(given: Permit, error: llm.ModelFailed) -> None:
+    """Record that the server failed, or cannot answer with these settings."""
+    if not given.address:
+        return
+    asked_for = timedelta(seconds=min(error.retry_after or 0, LONGEST_REST.total_seconds()))
+    rest = max(REST, asked_for)
+    with transaction.atomic():
+        rests = Endpoint.count_failure(
+            given.address, fault=str(error), most=FAILURES, rest=rest, probe=given.probe
+        )
+    if rests:
+        log.warning("%s %s is not called for %s", error, given.address, rest)

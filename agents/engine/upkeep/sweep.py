@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -20,25 +21,65 @@ from agents.core.requests import Reply
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit
+from agents.engine.escalating import climb
 from agents.engine.lease import TOGETHER, requeue_runs
-from agents.engine.people.tier_escalation import climb
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring, unheard
-from agents.engine.tools.calling import CallOutcome
-from agents.engine.tools.outcome_by_key import LookupBroken, outcome_of
-from agents.engine.tools.settling import reported_failure, settle
-from agents.engine.tools.tool_call import QUEUE_SECONDS
-from agents.engine.turns.answering import expire
-from agents.engine.turns.calls import end_silent
+from agents.engine.tools.gateway import (
+    QUEUE_SECONDS,
+    CallOutcome,
+    LookupBroken,
+    outcome_of,
+    reported_failure,
+    settle,
+)
+from agents.engine.turns.answering import end_silent, expire
 from agents.engine.upkeep import ROOMS, NotDone
-from agents.engine.upkeep.case_days import count_next_day
-from agents.engine.upkeep.database_growth import measure_database
-from agents.engine.upkeep.expired_invitations import expire_invitations
-from agents.engine.upkeep.model_use import sum_next_day
-from agents.engine.upkeep.review_days import sum_next_review_day
-from agents.models import Effect, Escalation, LostRun, Run
+from agents.engine.upkeep.daily import (
+    count_next_day,
+    measure_database,
+    sum_next_day,
+    sum_next_review_day,
+)
+from agents.models import Effect, Escalation, Invitation, InvitationState, LostRun, Run, Workspace
+from agents.models.record import Entry, append_events
 from agents.tools import TOOLS, OutcomeUnknown
+
+# Invitations that end without being accepted, and whose addresses are forgotten.
+
+
+_BATCH = 100
+
+
+def expire_invitations(*, at: datetime) -> int:
+    """End invitations that nobody accepted in time. Return their number."""
+    due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
+    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:_BATCH])
+    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
+
+
+def revoke_invitations_of(by: User, workspace: Workspace, *, at: datetime, actor: str) -> None:
+    """End the open invitations of somebody who is no longer an admin of a workspace."""
+    sent = Invitation.objects.filter(workspace=workspace, by=by, state=InvitationState.OPEN)
+    for one in sent.order_by("pk"):
+        end_invitation(one, InvitationState.REVOKED, at=at, actor=actor)
+
+
+def end_invitation(
+    invitation: Invitation, state: InvitationState, *, at: datetime, actor: str = ""
+) -> bool:
+    """End an invitation and forget its address. Return False if it has already ended."""
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
+        still = Invitation.objects.filter(pk=invitation.pk, state=InvitationState.OPEN)
+        if not still.update(state=state, email=""):
+            return False
+        facts = {"invitation": invitation.pk}
+        said = Entry(f"invitation.{state.value}", facts, actor)
+        append_events([said], workspace_id=invitation.workspace_id, at=at)
+        return True
+
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,7 @@ from psycopg.errors import ForeignKeyViolation, RaiseException
 from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.jobs import QUEUE, TASK
-from agents.engine.workers.active_runs import ActiveRuns, slots
-from agents.engine.workers.fair_turns import SHARE, Turns
-from agents.engine.workers.worker import run_sweep, sweep_interval
+from agents.engine.workers.worker import SHARE, ActiveRuns, Turns, run_sweep, slots, sweep_interval
 
 log = logging.getLogger(__name__)
 

@@ -6,23 +6,83 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Case, F, QuerySet, When, Window
+from django.db.models.functions import Now, RowNumber
 from django.utils.module_loading import import_string
 
 from agents import llm
+from agents.core.states import RunState
 from agents.engine import lease
-from agents.engine.runtime.database import in_database
-from agents.engine.runtime.threads import close_connections
+from agents.engine.desk.registry import known_desks
+from agents.engine.runtime.database import close_connections, in_database
+from agents.engine.turns.advance import advance
 from agents.engine.upkeep.sweep import sweep
-from agents.engine.workers.active_runs import ActiveRuns
-from agents.engine.workers.fair_turns import StartRound, Turns
-from agents.models import Worker
+from agents.models import Run, Worker
+from agents.patterns import QUESTION_VERSION
+
+# The runs that this process is driving, whether polled or announced.
+
 
 log = logging.getLogger(__name__)
+
+
+class ActiveRuns:
+    """One process's share of the runs."""
+
+    def __init__(self) -> None:
+        self.drives: dict[asyncio.Task[bool], UUID] = {}
+        self.ended = asyncio.Event()  # set at the end of each drive; the waiting code clears it
+
+    @property
+    def room(self) -> int:
+        """Return how many runs may be started now."""
+        return max(0, slots() - len(self.drives))
+
+    def start(self, run_id: UUID) -> asyncio.Task[bool]:
+        """Advance a run in a task of its own; two tasks for one run do no harm.
+
+        The task returns False if the run could not be claimed.
+        """
+        drive = asyncio.create_task(_advance(run_id))
+        self.drives[drive] = run_id
+        drive.add_done_callback(self._end)
+        return drive
+
+    def _end(self, drive: asyncio.Task[bool]) -> None:
+        del self.drives[drive]
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Give the runs OPSCONSOLE_DRAIN_SECONDS to pause; then cancel them."""
+        if not self.drives:
+            return
+        drives = list(self.drives)
+        _, late = await asyncio.wait(drives, timeout=settings.OPSCONSOLE_DRAIN_SECONDS)
+        for drive in late:
+            drive.cancel()
+        await asyncio.gather(*drives, return_exceptions=True)
+
+
+def slots() -> int:
+    """Return how many runs one worker drives at once."""
+    return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
+
+
+async def _advance(run_id: UUID) -> bool:
+    try:
+        return await advance(run_id) is not None
+    except Exception:
+        log.exception("Run %s could not be moved; its lease will run out", run_id)
+        return True
+
 
 SWEEPS = 3  # in the length of a lease
 ENDING = 2.5  # seconds beyond the drain in which runs are given back
@@ -163,3 +223,102 @@ async def run_sweep() -> None:
         await in_database(sweep)
     except Exception:
         log.exception("The sweep failed")
+
+
+# Whose queued run goes next: workspaces in turn, so that none waits behind all of another's.
+
+
+# The share of a worker's slots that one workspace may hold: with a model that takes a minute for
+# each answer, it would otherwise take all of them.
+SHARE = 0.8
+FRESH = 0.25  # seconds
+
+# Within a workspace what has begun goes on first: somebody waits for it already.
+_ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
+
+
+@dataclass(frozen=True)
+class StartRound:
+    """The runs to start now; `is_held_back` where only a workspace's share keeps others waiting."""
+
+    runs: list[UUID]
+    is_held_back: bool = False
+
+
+@dataclass
+class Turns:
+    """What one process remembers of whose turn it was; each has its own slots and turns."""
+
+    served: Counter[int] = field(default_factory=Counter)  # workspace: number of its last turn
+    found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for FRESH seconds
+    found_at: float = 0.0
+
+    def choose(self, busy: Collection[UUID]) -> StartRound:
+        """Return which runs to start beside the busy ones, at most one per free slot.
+
+        While fewer wait than there are slots, all may go and one look is enough. Of a flood the
+        first of each workspace are looked up, which reads all that wait: every FRESH seconds.
+        """
+        room = slots() - len(busy)
+        if room <= 0:
+            return StartRound([])
+        rows = self._look(busy)
+        waiting: dict[int, list[UUID]] = defaultdict(list)
+        for workspace, run in rows:
+            if run not in busy:
+                waiting[workspace].append(run)
+        share = max(1, int(slots() * SHARE))
+        of_whom = Run.objects.filter(pk__in=busy).values_list("workspace_id", flat=True)
+        held = Counter(of_whom if len(busy) + len(rows) > share else ())  # else all may go
+        turn = in_turn(waiting, held, self.served, room=room, share=share)
+        self.found = [row for row in self.found if row[1] not in turn.runs]
+        return turn
+
+    def _look(self, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
+        """Return the workspace and key of runs that wait, those of a workspace in their order."""
+        if self.found and time.monotonic() - self.found_at < FRESH:
+            return self.found
+        self.found = []
+        rows = list(claimable().order_by(*_ORDER).values_list("workspace_id", "pk")[: slots()])
+        if len(rows) == slots():
+            rows = self.found = _first_of_each(slots(), busy)
+            self.found_at = time.monotonic()
+        return rows
+
+
+def in_turn(
+    waiting: Mapping[int, Sequence[UUID]],
+    held: Mapping[int, int],
+    served: Counter[int],
+    *,
+    room: int,
+    share: int,
+) -> StartRound:
+    """Choose runs for `room` slots of whoever holds fewest, of equals whose turn is longest ago.
+
+    Each in its workspace's order, none beyond its share. Notes in `served` whose turn it was.
+    """
+    holding, left = Counter(held), {whose: list(runs) for whose, runs in waiting.items()}
+    chosen: list[UUID] = []
+    while len(chosen) < room:
+        may = [whose for whose, runs in left.items() if runs and holding[whose] < share]
+        if not may:
+            return StartRound(chosen, is_held_back=any(left.values()))
+        whose = min(may, key=lambda each: (holding[each], served[each]))
+        chosen.append(left[whose].pop(0))
+        holding[whose] += 1
+        served[whose] = max(served.values(), default=0) + 1
+    return StartRound(chosen)
+
+
+def claimable() -> QuerySet[Run]:
+    """Return the runs that may be claimed now."""
+    known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
+    return known.filter(desk__in=known_desks()).exclude(wake_at__gt=Now())
+
+
+def _first_of_each(count: int, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
+    """Return the first `count` of every workspace, however many one of them has."""
+    rank = Window(RowNumber(), partition_by=F("workspace_id"), order_by=list(_ORDER))
+    rows = claimable().exclude(pk__in=busy).annotate(rank=rank).filter(rank__lte=count)
+    return list(rows.order_by("rank").values_list("workspace_id", "pk"))

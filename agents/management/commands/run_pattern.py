@@ -21,8 +21,7 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine import lease
-from agents.engine.runtime.database import in_database
-from agents.engine.runtime.threads import close_connections
+from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.turns.advance import advance
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.management.operation_command import (

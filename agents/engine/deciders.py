@@ -14,9 +14,10 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
+from agents.core.decisions import Demand, demand_of
+from agents.core.request_kinds import ACTION, kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine.people.approval_demand import OPEN_TO_ALL, demand_for
 from agents.models import (
     DECIDES,
     AgentCall,
@@ -27,6 +28,7 @@ from agents.models import (
     Run,
     Team,
 )
+from agents.tools import TOOLS, Tool
 
 OWNED, SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
 REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
@@ -188,3 +190,25 @@ def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
     """Tell whether someone else has claimed it."""
     until = escalation.claimed_until
     return until is not None and until > at and escalation.claimed_by_id != user.pk
+
+
+# What an approval requires: by the tiers of the run's pinned policy, and by its tool.
+
+
+OPEN_TO_ALL = Demand()
+
+
+def held_tool(escalation: Escalation) -> Tool | None:
+    """Return the held call's tool if an approval may run it with changed arguments."""
+    if kind_of(escalation.kind, escalation.action) is not ACTION:
+        return None
+    return TOOLS.get(escalation.action.get("name", ""))
+
+
+def demand_for(escalation: Escalation) -> Demand:
+    """Return what approving a request requires. Without tiers this takes no query."""
+    tool, run = held_tool(escalation), escalation.run
+    if tool is None or not (run.limits.tiers or tool.people > 1):
+        return OPEN_TO_ALL
+    tiers = run.limits.tiers_of(run.desk, escalation.currency)
+    return demand_of(tiers, escalation.amount_minor, people=tool.people)

@@ -1,1 +1,0 @@
-"""Ask people: who may decide, how an action is held, what an approval requires."""
