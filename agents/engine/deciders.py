@@ -30,8 +30,9 @@ from agents.models import (
 )
 from agents.tools import TOOLS, Tool
 
-OWNED, SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
-REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
+_OWNED, _SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
+_REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
+OPEN_TO_ALL = Demand()
 
 
 @dataclass(frozen=True)
@@ -45,61 +46,6 @@ class Roster:
     def slugs(self, user: int) -> set[str]:
         """Return the slugs of a user's teams."""
         return {team.slug for team in self.teams.get(user, ())}
-
-
-def parties_of(run: Run) -> set[int]:
-    """Return the users whom four eyes excludes from deciding about a run.
-
-    These are the launchers of the run and of those it repeats, as all pursue one goal. For a run
-    that an agent opened, also whoever has owned the agent since, and whoever saw a key of it that
-    was used in these runs.
-    """
-    chain, began = {run.pk: run.launched_by_id}, run.created_at
-    before = run.again_of_id
-    while before and before not in chain:
-        earlier = Run.objects.filter(pk=before)
-        chain[before], before, began = earlier.values_list(
-            "launched_by_id", "again_of_id", "created_at"
-        ).get()
-    if run.agent is None:
-        return set(chain.values())
-    told = _told_of(run.agent)
-    names = {facts["owner"] for kind, at, _, facts in told if kind == OWNED and at >= began}
-    names |= set(_viewers(told, keys_of(chain)).values())
-    found = User.objects.filter(username__in=names)
-    return {*chain.values(), run.agent.owner_id, *found.values_list("pk", flat=True)}
-
-
-def keys_of(runs: Collection[UUID]) -> set[str]:
-    """Return the prefixes of agents' keys that opened these runs or made a call in them."""
-    opened = Event.objects.filter(run__in=runs, seq=1, facts__has_key="agent_key")
-    used = AgentCall.objects.filter(run__in=runs).exclude(key_prefix="").order_by()
-    both = used.values_list("key_prefix").union(opened.values_list(KT("facts__agent_key")))
-    return {prefix for (prefix,) in both}
-
-
-def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
-    """Return the name of who was shown each key of an agent, by prefix; "" where it is unknown."""
-    seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
-    found = User.objects.filter(username__in=set(seen.values()))
-    people = set(found.values_list("username", flat=True))
-    return {key: seen[key] if seen.get(key) in people else "" for key in prefixes}
-
-
-def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
-    """Return the kind, time, actor and facts of the events of an agent's owners and keys."""
-    of_agent = Event.objects.filter(
-        workspace=agent.workspace_id, run=None, kind__in=(OWNED, SHOWN), facts__agent=agent.name
-    )
-    return list(of_agent.order_by("seq").values_list("kind", "at", "actor", "facts"))
-
-
-def _viewers(
-    told: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
-) -> dict[str, str]:
-    """Return the actor who made each key, by prefix: it was shown to them. No command is a user."""
-    made = {facts["key"]: actor for kind, _, actor, facts in told if kind == SHOWN}
-    return {key: made[key] for key in keys if key in made}
 
 
 def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
@@ -165,14 +111,14 @@ def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
     people = Membership.objects.filter(
         workspace=OuterRef("workspace"), role__in=DECIDES, user__is_active=True, is_simulated=False
     )
-    for times in range(REPEATS):
+    for times in range(_REPEATS):
         launcher = OuterRef("run" + "__again_of" * times + "__launched_by")
         people = people.exclude(user=Coalesce(launcher, 0))
     name, agent = OuterRef("user__username"), OuterRef(OuterRef("run__agent__name"))
     told = Event.objects.filter(workspace=OuterRef("workspace"), run=None)
     told = told.alias(of=KT("facts__agent"), owner=KT("facts__owner")).filter(of=agent)
-    party = told.filter(Q(kind=OWNED, owner=name) | Q(kind=SHOWN, actor=name))
-    free = people.exclude(Exists(party.filter(kind__in=(OWNED, SHOWN))))
+    party = told.filter(Q(kind=_OWNED, owner=name) | Q(kind=_SHOWN, actor=name))
+    free = people.exclude(Exists(party.filter(kind__in=(_OWNED, _SHOWN))))
     is_stuck = ~Exists(people) | Q(run__agent__isnull=False) & ~Exists(free)
     found = Escalation.objects.filter(
         is_stuck, state=EscalationState.OPEN, workspace__in=workspaces
@@ -192,10 +138,65 @@ def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
     return until is not None and until > at and escalation.claimed_by_id != user.pk
 
 
+# Whom four eyes excludes.
+
+
+def parties_of(run: Run) -> set[int]:
+    """Return the users whom four eyes excludes from deciding about a run.
+
+    These are the launchers of the run and of those it repeats, as all pursue one goal. For a run
+    that an agent opened, also whoever has owned the agent since, and whoever saw a key of it that
+    was used in these runs.
+    """
+    chain, began = {run.pk: run.launched_by_id}, run.created_at
+    before = run.again_of_id
+    while before and before not in chain:
+        earlier = Run.objects.filter(pk=before)
+        chain[before], before, began = earlier.values_list(
+            "launched_by_id", "again_of_id", "created_at"
+        ).get()
+    if run.agent is None:
+        return set(chain.values())
+    told = _told_of(run.agent)
+    names = {facts["owner"] for kind, at, _, facts in told if kind == _OWNED and at >= began}
+    names |= set(_viewers(told, _keys_of(chain)).values())
+    found = User.objects.filter(username__in=names)
+    return {*chain.values(), run.agent.owner_id, *found.values_list("pk", flat=True)}
+
+
+def _keys_of(runs: Collection[UUID]) -> set[str]:
+    """Return the prefixes of agents' keys that opened these runs or made a call in them."""
+    opened = Event.objects.filter(run__in=runs, seq=1, facts__has_key="agent_key")
+    used = AgentCall.objects.filter(run__in=runs).exclude(key_prefix="").order_by()
+    both = used.values_list("key_prefix").union(opened.values_list(KT("facts__agent_key")))
+    return {prefix for (prefix,) in both}
+
+
+def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
+    """Return the name of who was shown each key of an agent, by prefix; "" where it is unknown."""
+    seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
+    found = User.objects.filter(username__in=set(seen.values()))
+    people = set(found.values_list("username", flat=True))
+    return {key: seen[key] if seen.get(key) in people else "" for key in prefixes}
+
+
+def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
+    """Return the kind, time, actor and facts of the events of an agent's owners and keys."""
+    of_agent = Event.objects.filter(
+        workspace=agent.workspace_id, run=None, kind__in=(_OWNED, _SHOWN), facts__agent=agent.name
+    )
+    return list(of_agent.order_by("seq").values_list("kind", "at", "actor", "facts"))
+
+
+def _viewers(
+    told: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
+) -> dict[str, str]:
+    """Return the actor who made each key, by prefix: it was shown to them. No command is a user."""
+    made = {facts["key"]: actor for kind, _, actor, facts in told if kind == _SHOWN}
+    return {key: made[key] for key in keys if key in made}
+
+
 # What an approval requires: by the tiers of the run's pinned policy, and by its tool.
-
-
-OPEN_TO_ALL = Demand()
 
 
 def held_tool(escalation: Escalation) -> Tool | None:

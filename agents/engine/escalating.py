@@ -34,6 +34,9 @@ def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
     return _OF_STEP.fetch(run=run_id, key=key)
 
 
+_NOT_FULL: Pending[str] = Pending(str)
+
+
 def open_escalation(
     commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
 ) -> str:
@@ -44,10 +47,10 @@ def open_escalation(
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
     target = target_of(run, action)
-    target = target._replace(resource=target.resource or resource_in(review))
+    target = target._replace(resource=target.resource or _resource_in(review))
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch_for_request(run, action.get("name", ""))
-        filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
+        filled = _NOT_FULL if asked.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
     if full:
         return full
@@ -64,7 +67,7 @@ def open_escalation(
         frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
-    of_tier = put_to_tier(escalation)
+    of_tier = _put_to_tier(escalation)
     by_key = {"run": run.pk, "key": step.key}
     with pipeline():
         steps = commit.send_steps()  # the escalation refers to its own
@@ -79,19 +82,16 @@ def open_escalation(
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves its content.
     facts |= {"requested_minor": target.amount_minor, "currency": target.currency}
-    facts |= {"resource": found} if (found := resource_in(review)) else {}
+    facts |= {"resource": found} if (found := _resource_in(review)) else {}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
     return ""
 
 
-def resource_in(review: Json) -> str:
+def _resource_in(review: Json) -> str:
     """Return what a call takes from by the facts of its review; "" where its arguments say it."""
     return str((review.get("facts") or {}).get("resource") or "")
-
-
-NOT_FULL: Pending[str] = Pending(str)
 
 
 # Caps on waiting requests, so that nobody can flood the inbox.
@@ -145,13 +145,12 @@ _OPEN = CompiledSelect(
 )
 
 
-# Ask the team of a request's tier, and the next tier's if it does not answer in time.
-#
-# Who may decide depends on the amount alone (see `core.decisions`); climbing changes only who is
-# asked. After the last tier the request expires, which counts as a no.
+# The team of a request's tier is asked, and the next tier's if it does not answer in time. Who may
+# decide depends on the amount alone (see `core.decisions`); climbing changes only who is asked.
+# After the last tier the request expires, which counts as a no.
 
 
-def put_to_tier(escalation: Escalation) -> dict[str, Json]:
+def _put_to_tier(escalation: Escalation) -> dict[str, Json]:
     """Assign a new request to the team of its tier. Return the facts for its event."""
     run = escalation.run
     if not run.limits.tiers or kind_of(escalation.kind, escalation.action) is not ACTION:

@@ -39,14 +39,11 @@ from agents.models.record import Entry
 from agents.models.runs import give_pseudonyms, taken_by
 
 T = TypeVar("T")
-
-MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
+_MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
 AWAIT = "await"  # the kind of a step that an agent elsewhere answers
 USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
-
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
-
 _POSITION = attrgetter("position")
 
 
@@ -87,7 +84,7 @@ class Journal:
         self._lost: BaseException | None = None  # the error of a failed commit
         # Parallel flows write from the event loop and from database threads.
         self._guard = RLock()
-        self.active_time = ActiveTime(self.steps.values())
+        self.active_time = _ActiveTime(self.steps.values())
 
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
@@ -147,7 +144,7 @@ class Journal:
 
     def count_retry(self, step: Step, why: str) -> None:
         """Record that a call failed and is being repeated."""
-        step.attempts = min(step.attempts + 1, MOST_ATTEMPTS)
+        step.attempts = min(step.attempts + 1, _MOST_ATTEMPTS)
         facts = {"key": step.key, "attempt": step.attempts, "why": why}
         with self._guard:
             self._draft.change(step)
@@ -323,14 +320,7 @@ class Journal:
 # The active time of a run: recorded before, and measured in this drive.
 
 
-@dataclass
-class Timer:
-    """A running measurement."""
-
-    counts: bool = True  # towards the run's time
-
-
-class ActiveTime:
+class _ActiveTime:
     """Time of parallel calls counts once; assumed time is added."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
@@ -340,9 +330,9 @@ class ActiveTime:
         self._assumed = 0.0
 
     @contextmanager
-    def measure(self, step: Step) -> Iterator[Timer]:
+    def measure(self, step: Step) -> Iterator[_Timer]:
         """Count the block's duration as active time of a step, unless it clears `counts`."""
-        started, timer = time.monotonic(), Timer()
+        started, timer = time.monotonic(), _Timer()
         self._since[step.key] = started
         try:
             yield timer
@@ -365,3 +355,10 @@ class ActiveTime:
         now = time.monotonic()
         under_way = [(since, now) for since in list(self._since.values())]
         return self._past + active([*self._spans, *under_way]) + self._assumed
+
+
+@dataclass
+class _Timer:
+    """A running measurement."""
+
+    counts: bool = True  # towards the run's time

@@ -45,6 +45,22 @@ from agents.engine.tools.admission import admit, effect_key, is_made_late
 from agents.models import AgentCall, Effect, LostRun, Run, Step
 from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
+log = logging.getLogger(__name__)
+_CALLS = 3  # of a tool that is SAFE, whose connection is cut
+_CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
+SETTLED = (EffectState.DONE, EffectState.REFUSED)
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """The outcome of a call, as far as it is known."""
+
+    state: EffectState
+    reply: Reply
+
+
+_UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
+
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
@@ -78,7 +94,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             begun_before = opened is not None and tool.writes
             outcome = await _past_outcome(step, tool, context, journal) if begun_before else None
             args = border.resolve(request.args)
-            outcome = outcome or await call_tool(tool, args, context, journal)
+            outcome = outcome or await _call_tool(tool, args, context, journal)
         kept = Reply(border.name(outcome.reply.value), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
         # Inside the block, which raises if the commit made during the call fails.
@@ -102,8 +118,8 @@ async def _past_outcome(
     """Return the outcome of a call begun earlier, by the ledger or its key; None: call again."""
     known = await in_database(_ledger_outcome, step)
     if known or not tool.by_agent:
-        return known or await settle_cut(tool, context, journal)
-    found = await settle_unreported(tool, context)
+        return known or await _settle_cut(tool, context, journal)
+    found = await _settle_unreported(tool, context)
     if found.state is not EffectState.UNKNOWN:
         return found
     return await in_database(reported_failure, step) or found
@@ -146,12 +162,12 @@ def ask_what_came(step: Step, tool: str, args: Json, limits: Limits, commit: Com
         step=step,
         kind=EFFECT_UNKNOWN.stored,
         action={"kind": "tool", "name": tool, "args": args},
-        review={"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []},
+        review={"escalating": [], "deciding": _UNKNOWN_RULING, "facts": {}, "rulings": []},
         limits=limits,
     )
 
 
-UNKNOWN_RULING: Json = {
+_UNKNOWN_RULING: Json = {
     "verdict": "escalate",
     "rule": "gateway.outcome",
     "reason": "effect_unknown",
@@ -164,60 +180,19 @@ UNKNOWN_RULING: Json = {
 }
 
 
-# Call tools: within a deadline, again after a cut connection, outcomes looked up by key.
+# A call: within a deadline, again after a cut connection, its outcome looked up by key.
 
 
-log = logging.getLogger(__name__)
-
-CALLS = 3  # of a tool that is SAFE, whose connection is cut
-CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
-
-
-@dataclass(frozen=True)
-class CallOutcome:
-    """The outcome of a call, as far as it is known."""
-
-    state: EffectState
-    reply: Reply
-
-
-UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
-
-
-async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
+async def _call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
     """Call the tool; again with the same key if it was cut off and may be. Raises LostRun."""
-    for _ in range(CALLS - 1):
+    for _ in range(_CALLS - 1):
         outcome = await _call_once(tool, args, context, journal)
-        outcome = outcome or await settle_cut(tool, context, journal)
+        outcome = outcome or await _settle_cut(tool, context, journal)
         if outcome:
             return outcome
         log.warning("%s was cut off and is not found; it is called again", context.key)
     outcome = await _call_once(tool, args, context, journal)
     return outcome or await _settle_failure(tool, context, f"tool_error:{tool.name}")
-
-
-async def settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
-    """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
-
-    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
-    worker may only stand still: its late call does nothing if what it holds was released, and
-    about any other a person is asked.
-    """
-    if tool.touch is Touch.ONCE:
-        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
-    found = await _find_outcome(tool, context) if tool.find else None
-    if found:
-        return found
-    switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
-    if not switch:
-        return None
-    settled = await _settle_failure(tool, context, "killed")
-    return UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
-
-
-async def settle_unreported(tool: Tool, context: Context) -> CallOutcome:
-    """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
-    return await _settle_failure(tool, context, "not_reported", is_over=True)
 
 
 async def _call_once(
@@ -245,7 +220,7 @@ async def _call_once(
         if call.never_began:
             return CallOutcome(EffectState.REFUSED, Reply(failed=f"tool_timeout:{tool.name}"))
         if tool.writes and not fault:
-            return UNKNOWN
+            return _UNKNOWN
         return await _settle_failure(tool, context, f"tool_timeout:{tool.name}", is_over=True)
     except LostRun:
         raise
@@ -262,13 +237,45 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
     return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
+def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
+    """Return how many seconds a call may take; a read is cut off when the run's time is up."""
+    longest = min(tool.timeout, limits.call_seconds)
+    if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
+        return longest
+    return max(0.0, min(longest, limits.max_seconds - journal.spending().seconds))
+
+
+async def _settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
+    """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
+
+    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
+    worker may only stand still: its late call does nothing if what it holds was released, and
+    about any other a person is asked.
+    """
+    if tool.touch is Touch.ONCE:
+        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+    found = await _find_outcome(tool, context) if tool.find else None
+    if found:
+        return found
+    switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
+    if not switch:
+        return None
+    settled = await _settle_failure(tool, context, "killed")
+    return _UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
+
+
+async def _settle_unreported(tool: Tool, context: Context) -> CallOutcome:
+    """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
+    return await _settle_failure(tool, context, "not_reported", is_over=True)
+
+
 async def _settle_error(
     tool: Tool, context: Context, error: Exception, *, is_over: bool
 ) -> CallOutcome | None:
     """Settle a call that raised; None: it is SAFE, and was cut off."""
     if tool.writes and isinstance(error, OutcomeUnknown):
-        return UNKNOWN
-    if tool.touch is Touch.SAFE and isinstance(error, CUT):
+        return _UNKNOWN
+    if tool.touch is Touch.SAFE and isinstance(error, _CUT):
         return None
     return await _settle_failure(tool, context, f"tool_error:{tool.name}", is_over=is_over)
 
@@ -289,38 +296,47 @@ async def _settle_failure(
         found = await _find_outcome(tool, context)
         if found:
             return found
-    return refused if tool.can_deny else UNKNOWN
+    return refused if tool.can_deny else _UNKNOWN
 
 
 async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
     """Look up by key what became of a call; None: nothing is found."""
     if tool.find is None:
-        return UNKNOWN
+        return _UNKNOWN
     try:
         async with asyncio.timeout(tool.timeout):
             result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
         log.error("%s did not say in time what became of %s", tool.name, context.key)
-        return UNKNOWN
+        return _UNKNOWN
     except LookupBroken as broken:
         log.exception(broken)
-        return UNKNOWN
+        return _UNKNOWN
     except OutcomeUnknown:
-        return UNKNOWN
+        return _UNKNOWN
     if result is None:
         return None
-    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else UNKNOWN
+    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _UNKNOWN
 
 
-def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
-    """Return how many seconds a call may take; a read is cut off when the run's time is up."""
-    longest = min(tool.timeout, limits.call_seconds)
-    if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
-        return longest
-    return max(0.0, min(longest, limits.max_seconds - journal.spending().seconds))
+class LookupBroken(OutcomeUnknown):
+    """The look-up failed; it may succeed later."""
 
 
-# A call that may come back after its deadline: the run goes on, and the late reply is recorded.
+def outcome_of(tool: Tool, key: str) -> Json:
+    """Return the result a tool finds for a key; None if nothing is found or it has no look-up.
+
+    Raises OutcomeUnknown if the tool cannot tell, LookupBroken for any other error of its own.
+    """
+    try:
+        return tool.find(key) if tool.find else None
+    except (OutcomeUnknown, DatabaseError):
+        raise  # our own database failed: the caller retries as a whole
+    except Exception as error:
+        raise LookupBroken(f"{tool.name} could not be asked what became of {key}") from error
+
+
+# A call may come back after its deadline: the run goes on, and the late reply is recorded.
 
 
 LATE = "call.late"
@@ -414,30 +430,7 @@ class ToolCall:
             run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})
 
 
-# Look up the outcome of a tool's call by its key.
-
-
-class LookupBroken(OutcomeUnknown):
-    """The look-up failed; it may succeed later."""
-
-
-def outcome_of(tool: Tool, key: str) -> Json:
-    """Return the result a tool finds for a key; None if nothing is found or it has no look-up.
-
-    Raises OutcomeUnknown if the tool cannot tell, LookupBroken for any other error of its own.
-    """
-    try:
-        return tool.find(key) if tool.find else None
-    except (OutcomeUnknown, DatabaseError):
-        raise  # our own database failed: the caller retries as a whole
-    except Exception as error:
-        raise LookupBroken(f"{tool.name} could not be asked what became of {key}") from error
-
-
-# Settle a write: put into the ledger what became of it, with all that follows from that.
-
-
-SETTLED = (EffectState.DONE, EffectState.REFUSED)
+# What became of a write is put into the ledger, with all that follows from that.
 
 
 def settle(

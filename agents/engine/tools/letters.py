@@ -1,4 +1,4 @@
-"""Letters about what a run did: whether it owes one, and effects that no letter states.
+"""Letters about what a run did: whether it owes one, and what still needs a look.
 
 A tool that writes to somebody outside may say of which tool's calls it tells.
 """
@@ -30,7 +30,7 @@ EARLIER = timedelta(days=30)  # that a letter may have settled before what it te
 # Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
 _REPEATS = tuple(run.replace("again_of", "launched_again") for run in REPEATED)  # that repeat it
-MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
+_MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 _SAME_AMOUNT = {name: OuterRef(name) for name in ("amount_minor", "currency")}
 
 
@@ -85,7 +85,7 @@ def _unwritten(tool: str, letters: Sequence[Tool], since: datetime) -> Iterator[
     is_recent = Q(settled_at__gte=since) | Q(settled_at=None)
     about = _SAME_AMOUNT if _moves_money(tool) else {}
     for name in (one.name for one in letters if one.tells == tool):
-        written = Effect.objects.filter(is_recent, tool=name, state__in=MAYBE_SENT, **about)
+        written = Effect.objects.filter(is_recent, tool=name, state__in=_MAYBE_SENT, **about)
         # A query for each run that may have written: with one, a database reads every letter of
         # that amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs
         # that repeat another begin with these few.
@@ -103,7 +103,7 @@ def letters_sent(runs: Collection[UUID]) -> dict[UUID, list[tuple[str, int | Non
 
     None for a letter without an amount, and for one that only may have left. One query.
     """
-    sent = Effect.objects.filter(tool__in=letter_tools(), state__in=MAYBE_SENT)
+    sent = Effect.objects.filter(tool__in=letter_tools(), state__in=_MAYBE_SENT)
     parts = [
         sent.filter(**{f"{run}__in": runs}).values_list(run, "currency", "amount_minor", "state")
         for run in ("run", *REPEATED, *_REPEATS)
@@ -122,13 +122,11 @@ def failed_letter() -> Exists:
     return Exists(tried.filter(run=OuterRef("run")))
 
 
-# What came of an approval that was not carried out as it was: it may be over all the same.
-#
-# Whenever facts have moved, a new request takes the place of an approval, with the same label of
-# the same turn. The approval then needs no look of its own, unless nobody answered that request
-# either. Nor does one whose amount was no longer possible where the run paid what was, nor one
-# whose call was made or answered for in a run that repeats its run: who believed it would pay by
-# hand.
+# What came of an approval that was not carried out as it was: it may be over all the same. Whenever
+# facts have moved, a new request takes the place of an approval, with the same label of the same
+# turn. The approval then needs no look of its own, unless nobody answered that request either. Nor
+# does one whose amount was no longer possible where the run paid what was, nor one whose call was
+# made or answered for in a run that repeats its run: who believed it would pay by hand.
 
 
 _UNANSWERED = (EscalationState.OPEN, EscalationState.EXPIRED, EscalationState.CANCELLED)

@@ -69,38 +69,12 @@ from agents.sdk.desk import DESKS, tells_plain_numbers
 from agents.tools import is_by_agent
 
 log = logging.getLogger(__name__)
-
-AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
-WITHOUT_KEY = timedelta(minutes=1)  # before a run whose values cannot be read is tried again
-LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
-
+_AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
+_WITHOUT_KEY = timedelta(minutes=1)  # before a run whose values cannot be read is tried again
+_LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
 _ENDED_STEPS = CompiledSelect(
     lambda: Step.objects.filter(run=Param("run"), ended_at__isnull=False).only("pk")
 )
-
-
-@dataclass(frozen=True)
-class _End:
-    """The state in which a worker leaves a run."""
-
-    to: RunState
-    columns: dict[str, Json]
-    facts: dict[str, Json]
-    asked_people: bool = True  # False: no approval can exist
-    pause: timedelta | None = None  # before it may be claimed again
-
-    def move(self, commit: Commit) -> None:
-        """Move the run there. Raises LostRun."""
-        columns, facts = self.columns, self.facts
-        if self.to in ENDED:
-            end_run(commit, self.to, facts=facts, asked_people=self.asked_people, **columns)
-            return
-        if self.pause is not None:
-            at = database_time() + self.pause
-            columns, facts = {**columns, "wake_at": at}, {"until": at.isoformat(), **facts}
-        commit.move(self.to, facts=facts, **columns)
-        if self.to == RunState.QUEUED:
-            ring(commit.run.pk, at=columns.get("wake_at"))
 
 
 async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
@@ -133,12 +107,12 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         return left
     except ValuesLocked as missing:
         log.error("Run %s waits: %s", run.pk, missing)
-        return await _leave_run(run, fence, _requeue_end(WITHOUT_KEY, str(missing), attempts=0))
+        return await _leave_run(run, fence, _requeue_end(_WITHOUT_KEY, str(missing), attempts=0))
     except DatabaseError:
         log.exception("Run %s met a database error and is tried again", run.pk)
         await in_database(journal.flush_unfenced)
         # A table locked for a quarter of an hour must not make a run count as poisonous.
-        pause = min(LONGEST_DATABASE_PAUSE, AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
+        pause = min(_LONGEST_DATABASE_PAUSE, _AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
         return await _leave_run(run, fence, _requeue_end(pause))
     except Exception as error:  # a bug of ours: a retry would only repeat it
         log.exception("Run %s failed", run.pk)
@@ -146,10 +120,6 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
         return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
-
-
-def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
-    return _End(RunState.QUEUED, columns, {"why": why} if why else {}, pause=pause)
 
 
 def _claim(run_id: UUID) -> Journal | None:
@@ -222,6 +192,33 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     return await journal.transact(move)
 
 
+# The state in which a drive leaves its run.
+
+
+@dataclass(frozen=True)
+class _End:
+    """The state in which a worker leaves a run."""
+
+    to: RunState
+    columns: dict[str, Json]
+    facts: dict[str, Json]
+    asked_people: bool = True  # False: no approval can exist
+    pause: timedelta | None = None  # before it may be claimed again
+
+    def move(self, commit: Commit) -> None:
+        """Move the run there. Raises LostRun."""
+        columns, facts = self.columns, self.facts
+        if self.to in ENDED:
+            end_run(commit, self.to, facts=facts, asked_people=self.asked_people, **columns)
+            return
+        if self.pause is not None:
+            at = database_time() + self.pause
+            columns, facts = {**columns, "wake_at": at}, {"until": at.isoformat(), **facts}
+        commit.move(self.to, facts=facts, **columns)
+        if self.to == RunState.QUEUED:
+            ring(commit.run.pk, at=columns.get("wake_at"))
+
+
 def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0) -> _End:
     """Return the state to leave a driven run in. Call under its lock, with its new steps."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
@@ -289,6 +286,10 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     return {**outcome, "came_of": told}
 
 
+def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
+    return _End(RunState.QUEUED, columns, {"why": why} if why else {}, pause=pause)
+
+
 async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
     """Move a run whose drive failed; steps that were not committed are done again."""
 
@@ -306,11 +307,11 @@ async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
     return await in_database(move)
 
 
-# Do what a pattern asks for, and write down what came back.
+# What a pattern asks for is done, and what came back is written down.
 
 
 # Of a call that its agent has and did not report: its slot goes on, while a person is asked.
-LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
+_LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
 
 
 class RunExecutor:
@@ -320,7 +321,7 @@ class RunExecutor:
         self.journal, self.limits = journal, limits
 
     def recall(self, key: str, request: Request) -> Reply | None:
-        """Return the recorded reply; LEFT if the slot of a call has gone on without one."""
+        """Return the recorded reply; _LEFT if the slot of a call has gone on without one."""
         if not isinstance(request, Use):
             return self.journal.recall(key, request)
         try:
@@ -328,11 +329,11 @@ class RunExecutor:
         except WaitsForPerson:
             if not is_by_agent(request.tool):
                 raise
-            return LEFT
+            return _LEFT
         answer = self.journal.steps.get(f"{turn_of(key)}answer")
         said = answer.asked if answer else {}
         has_left = said.get("kind") == ANSWERED and said["facts"]["status"] == UNKNOWN
-        return LEFT if has_left else recorded
+        return _LEFT if has_left else recorded
 
     async def keep(self) -> None:
         await self.journal.flush()

@@ -1,4 +1,4 @@
-"""Answer a waiting step, and wake its run."""
+"""Answer a waiting step, and wake its run: by a decision, a report, or an agent's next call."""
 
 from __future__ import annotations
 
@@ -146,101 +146,15 @@ def _result_by_key(tool: Tool, key: str) -> Json:
         return None  # the person's answer decides
 
 
-# Give the calls that an agent proposed to the slots of its run that listen.
-#
-# Slots read facts side by side, so calls are given out one at a time, in the order of proposal:
-# the next once the one before is answered or waits for a person, unless their agent says that
-# they may run side by side. A run left with a call to give is queued again, so that none is lost
-# that came while it was driven. Nobody takes what is allowed once the agent has said its last
-# words: it is taken back, and so is what a person is asked about first.
+# The calls that an agent proposed go to the slots of its run that listen. Slots read facts side by
+# side, so calls are given out one at a time, in the order of proposal: the next once the one before
+# is answered or waits for a person, unless their agent says that they may run side by side. A run
+# left with a call to give is queued again, so that none is lost that came while it was driven.
+# Nobody takes what is allowed once the agent has said its last words: it is taken back, and so is
+# what a person is asked about first.
 
 
 SILENT = "agent_silent"  # the end of a run whose agent does not come back
-
-
-def is_listening(step: Step) -> bool:
-    """Tell whether a step is a slot that waits for a call."""
-    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) != TAKE
-
-
-def is_untaken(step: Step) -> bool:
-    """Tell whether a step is a call that is allowed and that its agent has not taken."""
-    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
-
-
-def _asks_for_agent(step: Step) -> bool:
-    """Tell whether a step waits for a person about a call that its agent would execute."""
-    if step.kind != "escalate" or step.ended_at is not None:
-        return False
-    action = step.asked["action"]
-    return action["kind"] == "tool" and is_by_agent(action["name"])
-
-
-def is_out(step: Step) -> bool:
-    """Tell whether its agent has the call of a step: to take it, or to report what came of it."""
-    is_taken = step.kind == USE and step.ended_at is None and is_by_agent(step.asked["tool"])
-    return is_taken or is_untaken(step)
-
-
-def slots_of(run: Run, steps: Iterable[Step]) -> int:
-    """Return how many slots a session needs: `at_once`, and one for each call that is out.
-
-    Once opened a slot stays. Pass all steps of the run.
-    """
-    known, had = list(steps), {_slot(step) for step in steps if step.kind == AWAIT}
-    return max(run.limits.at_once + len(_slots_out(known)), len(had))
-
-
-def _slot(step: Step) -> str:
-    return "/".join(step.key.split("/", 2)[:2])
-
-
-def _slots_out(steps: Iterable[Step]) -> set[str]:
-    """Return the slots whose call is out, but for those that have gone on without a report."""
-    out, listening = filter(is_out, steps), filter(is_listening, steps)
-    return {_slot(step) for step in out} - {_slot(step) for step in listening}
-
-
-def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Take back what of these steps its agent was to take. Return whether there was any.
-
-    What a person is asked about goes too: nobody would take it after a yes. What was taken is out
-    with somebody and stays. Call with the run locked.
-    """
-    untaken = [step for step in waiting if is_untaken(step)]
-    asking = [step for step in waiting if _asks_for_agent(step)]
-    for step in (*untaken, *asking):
-        mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
-        mine.update(withdrawn_at=commit.at)
-        commit.tell(close_approvals(commit.run, why=UNTAKEN, turn=turn_of(step.key)))
-    for step in untaken:
-        answer_await(step, {"withdrawn": True}, commit)
-    keys = [step.key for step in asking]  # one that is new in this commit has no number yet
-    asked = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
-    for one in asked.filter(step__key__in=keys).select_related("step") if keys else ():
-        withdraw(one, commit, why=UNTAKEN)
-    return bool(untaken or asking)
-
-
-def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Do so if the agent has said its last words, in whichever run of the session."""
-    if not any(is_untaken(step) or _asks_for_agent(step) for step in waiting):
-        return False
-    return has_ended(commit.run) and take_back(commit, waiting)
-
-
-def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:
-    """Fetch the oldest calls that no slot has, one for each slot, in an open pipeline if any."""
-    return _waiting(run.limits.at_once).fetch(run=run.pk)
-
-
-@cache
-def _waiting(most: int) -> CompiledSelect[AgentCall]:
-    def query() -> QuerySet[AgentCall]:
-        waiting = AgentCall.objects.filter(run=Param("run"), step="")
-        return waiting.order_by("is_end", "pk")[:most]
-
-    return CompiledSelect(query)
 
 
 def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCall]) -> bool:
@@ -279,11 +193,53 @@ def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCa
     return room > 0
 
 
+def fetch_waiting(run: Run) -> Pending[list[AgentCall]]:
+    """Fetch the oldest calls that no slot has, one for each slot, in an open pipeline if any."""
+    return _waiting(run.limits.at_once).fetch(run=run.pk)
+
+
+@cache
+def _waiting(most: int) -> CompiledSelect[AgentCall]:
+    def query() -> QuerySet[AgentCall]:
+        waiting = AgentCall.objects.filter(run=Param("run"), step="")
+        return waiting.order_by("is_end", "pk")[:most]
+
+    return CompiledSelect(query)
+
+
 def answer_await(step: Step, reply: Json, commit: Commit) -> None:
     """Answer what a slot waits for."""
     step.reply, step.ended_at = reply, commit.at
     commit.update(step, "reply", "ended_at")
     commit.say("step.done", {"key": step.key})
+
+
+def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
+    """Take back what of these steps its agent was to take. Return whether there was any.
+
+    What a person is asked about goes too: nobody would take it after a yes. What was taken is out
+    with somebody and stays. Call with the run locked.
+    """
+    untaken = [step for step in waiting if is_untaken(step)]
+    asking = [step for step in waiting if _asks_for_agent(step)]
+    for step in (*untaken, *asking):
+        mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
+        mine.update(withdrawn_at=commit.at)
+        commit.tell(close_approvals(commit.run, why=UNTAKEN, turn=turn_of(step.key)))
+    for step in untaken:
+        answer_await(step, {"withdrawn": True}, commit)
+    keys = [step.key for step in asking]  # one that is new in this commit has no number yet
+    asked = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
+    for one in asked.filter(step__key__in=keys).select_related("step") if keys else ():
+        withdraw(one, commit, why=UNTAKEN)
+    return bool(untaken or asking)
+
+
+def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
+    """Do so if the agent has said its last words, in whichever run of the session."""
+    if not any(is_untaken(step) or _asks_for_agent(step) for step in waiting):
+        return False
+    return has_ended(commit.run) and take_back(commit, waiting)
 
 
 def end_silent(*, most: int, at: datetime) -> int:
@@ -300,3 +256,46 @@ def end_silent(*, most: int, at: datetime) -> int:
                 end_run(commit, RunState.STOPPED, stop_reason=SILENT, facts={"stop_reason": SILENT})
             count += 1
     return count
+
+
+def is_listening(step: Step) -> bool:
+    """Tell whether a step is a slot that waits for a call."""
+    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) != TAKE
+
+
+def is_untaken(step: Step) -> bool:
+    """Tell whether a step is a call that is allowed and that its agent has not taken."""
+    return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
+
+
+def is_out(step: Step) -> bool:
+    """Tell whether its agent has the call of a step: to take it, or to report what came of it."""
+    is_taken = step.kind == USE and step.ended_at is None and is_by_agent(step.asked["tool"])
+    return is_taken or is_untaken(step)
+
+
+def _asks_for_agent(step: Step) -> bool:
+    """Tell whether a step waits for a person about a call that its agent would execute."""
+    if step.kind != "escalate" or step.ended_at is not None:
+        return False
+    action = step.asked["action"]
+    return action["kind"] == "tool" and is_by_agent(action["name"])
+
+
+def slots_of(run: Run, steps: Iterable[Step]) -> int:
+    """Return how many slots a session needs: `at_once`, and one for each call that is out.
+
+    Once opened a slot stays. Pass all steps of the run.
+    """
+    known, had = list(steps), {_slot(step) for step in steps if step.kind == AWAIT}
+    return max(run.limits.at_once + len(_slots_out(known)), len(had))
+
+
+def _slot(step: Step) -> str:
+    return "/".join(step.key.split("/", 2)[:2])
+
+
+def _slots_out(steps: Iterable[Step]) -> set[str]:
+    """Return the slots whose call is out, but for those that have gone on without a report."""
+    out, listening = filter(is_out, steps), filter(is_listening, steps)
+    return {_slot(step) for step in out} - {_slot(step) for step in listening}

@@ -42,13 +42,14 @@ from agents.models.runs import pseudonyms_of
 from agents.sdk.desk import DESKS
 from agents.tools import descriptions_of
 
+log = logging.getLogger(__name__)
 JSON, UNKNOWN = "json", ""  # forms of a question, besides TOOL_FORM
 MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued
-LONGEST_PAUSE = 10  # rests, for a run whose own question keeps failing
-MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unrequested call
-MAX_WORD = 40  # characters kept of a server's unknown word for the end of an answer
-ANSWER_TOKENS = 256  # reserved for an answer of unknown length
+_LONGEST_PAUSE = 10  # rests, for a run whose own question keeps failing
+_MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unrequested call
+_MAX_WORD = 40  # characters kept of a server's unknown word for the end of an answer
+_ANSWER_TOKENS = 256  # reserved for an answer of unknown length
 
 
 async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
@@ -59,7 +60,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
-    form = form_of(request, journal, leave)
+    form = _form_of(request, journal, leave)
     question = _question(request, journal.run, form)
     calls = 0
     while True:
@@ -84,7 +85,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
             if reason:
                 if error.word and reason == error.reason:  # masked before truncation, as below
                     word = redact(" ".join(error.word.split()), limits, pseudonyms_of(journal.run))
-                    reason += f":{printable_text(word)[:MAX_WORD]}"
+                    reason += f":{printable_text(word)[:_MAX_WORD]}"
                 return journal.finish(step, Reply(failed=reason), **_ignored(error.ignored))
             leave = await permit_to_ask()
             continue
@@ -101,7 +102,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         others = answer.more or answer.tool_calls
         written = [names.heal(text) for text in (answer.text, *others)]
         model, text, *others = redact([answer.model, *written], limits, names)
-        step.model = model[:MAX_MODEL]
+        step.model = model[:_MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}
         if answer.cached:
             said["cached_tokens"] = answer.cached
@@ -117,7 +118,7 @@ def _ignored(calls: int) -> dict[str, Json]:
     return {"ignored_tool_calls": calls} if calls else {}
 
 
-def form_of(request: Ask, journal: Journal, leave: Permit) -> str:
+def _form_of(request: Ask, journal: Journal, leave: Permit) -> str:
     """Return the form of a question: TOOL_FORM, JSON, or UNKNOWN until the server was probed.
 
     A run goes on in the form of its first question to an agent that may call tools.
@@ -153,7 +154,7 @@ async def _told_form(
 def _estimate(question: llm.Question) -> int:
     """Return how many tokens a call may use, if its answer never comes."""
     asked = [question.inputs, question.offer.turns if question.offer else None]
-    return len(json.dumps(asked)) // 4 + ANSWER_TOKENS
+    return len(json.dumps(asked)) // 4 + _ANSWER_TOKENS
 
 
 def _sum(before: int | None, cost: int | None) -> int | None:
@@ -276,10 +277,10 @@ async def _wait(
     if error.is_suspect and not leave.probe and await _answers_others(leave, step):
         if run.attempts >= MAX_CLAIMS:
             return error.reason
-        pause = REST * min(run.attempts, LONGEST_PAUSE)
+        pause = _REST * min(run.attempts, _LONGEST_PAUSE)
         raise Later(pause, error.reason, is_fruitless=True)
     hint = timedelta(seconds=min(error.retry_after or 0, LONGEST_WAIT))
-    raise Later(max(REST, hint) + _part_of(SPREAD[0]), error.reason)
+    raise Later(max(_REST, hint) + _part_of(SPREAD[0]), error.reason)
 
 
 async def _answers_others(leave: Permit, step: Step) -> bool:
@@ -307,22 +308,18 @@ async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Jour
     await asyncio.sleep(pause)
 
 
-# A circuit breaker for each model server: after repeated failures it is left alone for a while.
-#
-# Its state is a row that all workers share (decision 4). A run that may not ask goes back to the
-# queue and occupies no worker. After the rest one probe is made; if it is answered, all waiting
-# runs are woken.
+# A circuit breaker for each model server: after repeated failures it is left alone for a while. Its
+# state is a row that all workers share. A run that may not ask goes back to the queue and occupies
+# no worker. After the rest one probe is made; if it is answered, all waiting runs are woken.
 
-
-log = logging.getLogger(__name__)
 
 FAILURES = 5  # in a row, over all runs; one run alone makes fewer
-REST = timedelta(seconds=30)
-LONGEST_REST = timedelta(minutes=5)  # if the server itself asks for longer than REST
-WOKEN = 3  # runs a second that check whether a rest is over: each check adds an event
+_REST = timedelta(seconds=30)
+_LONGEST_REST = timedelta(minutes=5)  # if the server itself asks for longer than _REST
+_WOKEN = 3  # runs a second that check whether a rest is over: each check adds an event
 SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # shortest and longest span of these checks
 RESTS = "model_server_rests"  # the recorded reason why a run waits
-SETTLING = timedelta(seconds=5)  # allowed after a call's deadline for recording its outcome
+_SETTLING = timedelta(seconds=5)  # allowed after a call's deadline for recording its outcome
 
 
 @dataclass(frozen=True)
@@ -352,13 +349,13 @@ def request_permit() -> Permit:
     if known.rests_until is None:
         return Permit(address, known.failures, tool_calls=known.tool_calls)
     longest = timedelta(seconds=settings.OPENAI_TIMEOUT_SECONDS)
-    if Endpoint.probe(address, within=longest + SETTLING):
+    if Endpoint.probe(address, within=longest + _SETTLING):
         return Permit(address, known.failures, probe=True, tool_calls=known.tool_calls)
     least, most = SPREAD
     waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
     # A probe may return long before its deadline, so nobody waits longer than a rest.
-    pause = min(max(known.rests_until - database_time(), timedelta()), LONGEST_REST)
-    raise CircuitOpen(pause, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
+    pause = min(max(known.rests_until - database_time(), timedelta()), _LONGEST_REST)
+    raise CircuitOpen(pause, min(max(least, timedelta(seconds=waiting / _WOKEN)), most))
 
 
 def record_answer(given: Permit) -> None:
@@ -393,8 +390,8 @@ def record_failure(given: Permit, error: llm.ModelFailed) -> None:
     """Record that the server failed, or cannot answer with these settings."""
     if not given.address:
         return
-    asked_for = timedelta(seconds=min(error.retry_after or 0, LONGEST_REST.total_seconds()))
-    rest = max(REST, asked_for)
+    asked_for = timedelta(seconds=min(error.retry_after or 0, _LONGEST_REST.total_seconds()))
+    rest = max(_REST, asked_for)
     with transaction.atomic():
         rests = Endpoint.count_failure(
             given.address, fault=str(error), most=FAILURES, rest=rest, probe=given.probe

@@ -1,7 +1,7 @@
-"""Which past day a table of daily sums lacks next, and what was closed on a day.
+"""What is summed and measured once a day: cases, models' use, reviews, the size of the database.
 
-The sweep sums each past day once. Every day gets a row, or it would be summed for ever. If another
-worker was quicker, its sums are the same.
+The sweep sums each past day once, and pages sum the rest. Every day gets a row, or it would be
+summed for ever. If another worker was quicker, its sums are the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from agents.models.runs import EffectQuerySet, IsAsk
 from agents.tools import letter_tools
 
 DAY = timedelta(days=1)
-GRACE = timedelta(hours=1)  # after midnight, while the last rows of the day are still written
+_GRACE = timedelta(hours=1)  # after midnight, while the last rows of the day are still written
 
 
 def summed_until(model: type[Model]) -> datetime | None:
@@ -50,22 +50,22 @@ def summed_until(model: type[Model]) -> datetime | None:
     return day_begun_at(newest) + DAY if newest else None
 
 
-def day_to_sum(begin: datetime | None, *, at: datetime) -> tuple[datetime, datetime] | None:
+def _day_to_sum(begin: datetime | None, *, at: datetime) -> tuple[datetime, datetime] | None:
     """Return begin and end of a day if all its rows are there; None: there is none, or not yet."""
     if begin is None:
         return None
     begin = utc_midnight(begin)
     end = begin + DAY
     late = Escalation.objects.filter(state=EscalationState.OPEN, expires_at__lt=end, frozen_at=None)
-    return None if end + GRACE > at or late.exists() else (begin, end)
+    return None if end + _GRACE > at or late.exists() else (begin, end)
 
 
-def first_request() -> datetime | None:
+def _first_request() -> datetime | None:
     """Return when the first request was opened."""
     return Escalation.objects.order_by("pk").values_list("created_at", flat=True).first()
 
 
-def closed_between(
+def _closed_between(
     begin: datetime, end: datetime, **of: object
 ) -> tuple[QuerySet[Escalation], QuerySet[Escalation]]:
     """Return the requests decided and those expired in [begin, end), each by an index."""
@@ -76,10 +76,9 @@ def closed_between(
     )
 
 
-# Count the outcomes of cases: the sweep counts each past day once, pages count the rest.
+# The outcomes of cases.
 
 
-AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 _OF_MODELS = ("llm_empty", "llm_ended", "llm_refused", "llm_stray_call", "llm_truncated")
 WANTING = (*FAULTS, *_OF_MODELS, *sorted(BUDGETS))
@@ -99,11 +98,12 @@ WITHHELD = Coalesce(
     0,
 )
 IS_AUTOMATIC = Case(When(escalation=None, then=Value(True)), default=Value(False))
+AUTOMATIC, _PERMITTED = "call.automatic", "call.permitted"
 
 
 def count_next_day(*, at: datetime) -> int:
     """Count the first past day that is not counted yet. Return the number of rows added."""
-    day = day_to_sum(summed_until(CaseDay) or _first_day(), at=at)
+    day = _day_to_sum(summed_until(CaseDay) or _first_day(), at=at)
     if day is None:
         return 0
     begin, end = day
@@ -127,6 +127,34 @@ def count_next_day(*, at: datetime) -> int:
         for key, count in counts.items()
     ]
     return len(CaseDay.objects.bulk_create(rows, ignore_conflicts=True))
+
+
+def _first_day() -> datetime | None:
+    """Return when the first run ended or was escalated."""
+    known = (_first_request(), Run.objects.aggregate(first=Min("ended_at"))["first"])
+    return min((one for one in known if one), default=None)
+
+
+def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
+    """Yield workspace, outcome, currency, count and minor units."""
+    ended = Run.objects.filter(ended_at__gte=begin, ended_at__lt=end).order_by()
+    for pk, state, reason, n in ended.values_list("workspace", "state", "stop_reason").annotate(
+        n=Count("*")
+    ):
+        yield pk, f"run.{state}", "", n, 0
+        if state == RunState.STOPPED and is_wanting(reason):
+            yield pk, f"stop.{code_of(reason)}", "", n, 0
+    for asked in _closed_between(begin, end):
+        sums = asked.values_list("workspace", "state", "currency")
+        for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
+            yield pk, f"request.{state}", *rest
+    letters = letter_tools()
+    tools = set(Effect.objects.order_by("tool").values_list("tool", flat=True).distinct()) - letters
+    done = calls_between(begin, end, tools).order_by().annotate(auto=IS_AUTOMATIC)
+    calls = done.values_list("run__workspace", "auto", "currency")
+    moved = Coalesce(Sum("amount_minor"), 0)
+    for pk, is_automatic, *rest in calls.annotate(n=Count("pk"), moved=moved):
+        yield pk, AUTOMATIC if is_automatic else _PERMITTED, *rest
 
 
 def runs_ended_since(since: datetime) -> QuerySet[Run]:
@@ -153,38 +181,10 @@ def code_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def _first_day() -> datetime | None:
-    """Return when the first run ended or was escalated."""
-    known = (first_request(), Run.objects.aggregate(first=Min("ended_at"))["first"])
-    return min((one for one in known if one), default=None)
+# The use of models.
 
 
-def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
-    """Yield workspace, outcome, currency, count and minor units."""
-    ended = Run.objects.filter(ended_at__gte=begin, ended_at__lt=end).order_by()
-    for pk, state, reason, n in ended.values_list("workspace", "state", "stop_reason").annotate(
-        n=Count("*")
-    ):
-        yield pk, f"run.{state}", "", n, 0
-        if state == RunState.STOPPED and is_wanting(reason):
-            yield pk, f"stop.{code_of(reason)}", "", n, 0
-    for asked in closed_between(begin, end):
-        sums = asked.values_list("workspace", "state", "currency")
-        for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
-            yield pk, f"request.{state}", *rest
-    letters = letter_tools()
-    tools = set(Effect.objects.order_by("tool").values_list("tool", flat=True).distinct()) - letters
-    done = calls_between(begin, end, tools).order_by().annotate(auto=IS_AUTOMATIC)
-    calls = done.values_list("run__workspace", "auto", "currency")
-    moved = Coalesce(Sum("amount_minor"), 0)
-    for pk, is_automatic, *rest in calls.annotate(n=Count("pk"), moved=moved):
-        yield pk, AUTOMATIC if is_automatic else PERMITTED, *rest
-
-
-# Sum the use of models: the sweep sums each past day once, pages sum the rest.
-
-
-SUMS = {
+_SUMS = {
     "calls": Sum("attempts"),
     "tokens_in": Sum("tokens_in"),
     "tokens_out": Sum("tokens_out"),
@@ -197,28 +197,28 @@ def sum_next_day(*, at: datetime) -> int:
     """Sum the first past day that is not summed yet. Return the number of rows added."""
     since = summed_until(ModelUse)
     ended = Run.objects.filter(ended_at__gte=since) if since else Run.objects.all()
-    day = day_to_sum(ended.aggregate(first=Min("ended_at"))["first"], at=at)
+    day = _day_to_sum(ended.aggregate(first=Min("ended_at"))["first"], at=at)
     if day is None:
         return 0
     begin, end = day
     asked = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
-    sums = asked.order_by().values("model").annotate(**SUMS)
+    sums = asked.order_by().values("model").annotate(**_SUMS)
     rows = [ModelUse(day=begin.date(), **row) for row in sums]
-    none = ModelUse(day=begin.date(), model="", **dict.fromkeys(SUMS, 0))
+    none = ModelUse(day=begin.date(), model="", **dict.fromkeys(_SUMS, 0))
     return len(ModelUse.objects.bulk_create(rows or [none], ignore_conflicts=True))
 
 
 def uses() -> list[Json]:
-    """Return the use of each model until now, as named in SUMS."""
-    columns, since = ("model", *SUMS), summed_until(ModelUse)
+    """Return the use of each model until now, as named in _SUMS."""
+    columns, since = ("model", *_SUMS), summed_until(ModelUse)
     # The same day bounds both: another may be summed between the two queries.
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
-    kept = days.values("model").annotate(**{name: Sum(name) for name in SUMS})
-    rest = _questions_since(since).values("model").annotate(**SUMS)
+    kept = days.values("model").annotate(**{name: Sum(name) for name in _SUMS})
+    rest = _questions_since(since).values("model").annotate(**_SUMS)
     found: dict[str, Json] = {}
     for row in (*kept.values(*columns), *rest.values(*columns)):
-        one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(SUMS, 0)})
-        one.update({name: one[name] + row[name] for name in SUMS})
+        one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(_SUMS, 0)})
+        one.update({name: one[name] + row[name] for name in _SUMS})
     return [use for _, use in sorted(found.items()) if use["calls"]]
 
 
@@ -232,7 +232,7 @@ def _questions_since(since: datetime | None) -> QuerySet[Step]:
     return asked.filter(run__in=going.union(runs_ended_since(since).values("pk")))
 
 
-# Sum how requests were decided: days that are over once, by the sweep, the rest when asked.
+# How requests were decided.
 
 
 def sum_next_review_day(*, at: datetime) -> int:
@@ -240,8 +240,8 @@ def sum_next_review_day(*, at: datetime) -> int:
 
     Every day has a row in every workspace.
     """
-    first = summed_until(ReviewDay) or first_request()
-    day = day_to_sum(first, at=at)
+    first = summed_until(ReviewDay) or _first_request()
+    day = _day_to_sum(first, at=at)
     if day is None:
         return 0
     begin, end = day
@@ -274,7 +274,7 @@ def sum_closed(closed: Iterable[Closed]) -> dict[tuple[str, int | None], ReviewF
 
 def reviews_between(workspace: int, begin: datetime, end: datetime) -> Iterator[Closed]:
     """Yield what was decided or expired in [begin, end)."""
-    both = closed_between(begin, end, workspace=workspace)
+    both = _closed_between(begin, end, workspace=workspace)
     for found, closed in zip(both, ("decided_at", "expires_at"), strict=True):
         rows = found.annotate(rule=KT("review__deciding__rule"), closed_at=F(closed))
         columns = ("state", "rule", "decided_by_id", "amount_minor", "granted_minor", "currency")
@@ -282,12 +282,12 @@ def reviews_between(workspace: int, begin: datetime, end: datetime) -> Iterator[
             yield Closed(state, (rule or "")[:100], *rest)
 
 
-# Log once a day how large the database is, what a run takes, and when it will be full.
+# How large the database is, what a run takes, and when it will be full: logged once a day.
 
 
-LATELY = timedelta(days=30)  # over which launches a day are averaged
+_LATELY = timedelta(days=30)  # over which launches a day are averaged
 FEWEST = 200  # runs needed to estimate the size of one: empty tables have a size too
-HORIZON = timedelta(days=3650)  # of the forecast
+_HORIZON = timedelta(days=3650)  # of the forecast
 GIGABYTE = 1_000_000_000
 
 
@@ -300,7 +300,7 @@ def measure_database(*, at: datetime) -> bool:
         return False
     size, limit = _sizes()
     here, archived = _count_runs()
-    lately = Run.objects.filter(created_at__gt=at - LATELY)
+    lately = Run.objects.filter(created_at__gt=at - _LATELY)
     first = lately.aggregate(first=Min("created_at"))["first"] or at
     day_runs = round(lately.count() / max(1.0, (at - first) / timedelta(days=1)))
     run_bytes = size // here if here >= FEWEST else None
@@ -313,7 +313,7 @@ def measure_database(*, at: datetime) -> bool:
     left = days_left(size=size, limit=limit, growth=(run_bytes or 0) * day_runs)
     found.full_at = None if left is None else at + timedelta(days=left)
     DatabaseSize.objects.bulk_create([found], ignore_conflicts=True)
-    DatabaseSize.objects.filter(day__lt=at.date() - LATELY).delete()
+    DatabaseSize.objects.filter(day__lt=at.date() - _LATELY).delete()
     return True
 
 
@@ -324,11 +324,11 @@ def _count_runs() -> tuple[int, int]:
 
 
 def days_left(*, size: int, limit: int | None, growth: int) -> float | None:
-    """Return in how many days `limit` bytes are reached; None: beyond HORIZON or unknown."""
+    """Return in how many days `limit` bytes are reached; None: beyond _HORIZON or unknown."""
     if limit is None or not growth:
         return None
     days = max(0, limit - size) / growth
-    return days if days < HORIZON.days else None
+    return days if days < _HORIZON.days else None
 
 
 def _sizes() -> tuple[int, int | None]:

@@ -28,73 +28,19 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Run, Worker
 from agents.patterns import QUESTION_VERSION
 
-# The runs that this process is driving, whether polled or announced.
-
-
 log = logging.getLogger(__name__)
-
-
-class ActiveRuns:
-    """One process's share of the runs."""
-
-    def __init__(self) -> None:
-        self.drives: dict[asyncio.Task[bool], UUID] = {}
-        self.ended = asyncio.Event()  # set at the end of each drive; the waiting code clears it
-
-    @property
-    def room(self) -> int:
-        """Return how many runs may be started now."""
-        return max(0, slots() - len(self.drives))
-
-    def start(self, run_id: UUID) -> asyncio.Task[bool]:
-        """Advance a run in a task of its own; two tasks for one run do no harm.
-
-        The task returns False if the run could not be claimed.
-        """
-        drive = asyncio.create_task(_advance(run_id))
-        self.drives[drive] = run_id
-        drive.add_done_callback(self._end)
-        return drive
-
-    def _end(self, drive: asyncio.Task[bool]) -> None:
-        del self.drives[drive]
-        self.ended.set()
-
-    async def finish(self) -> None:
-        """Give the runs OPSCONSOLE_DRAIN_SECONDS to pause; then cancel them."""
-        if not self.drives:
-            return
-        drives = list(self.drives)
-        _, late = await asyncio.wait(drives, timeout=settings.OPSCONSOLE_DRAIN_SECONDS)
-        for drive in late:
-            drive.cancel()
-        await asyncio.gather(*drives, return_exceptions=True)
-
-
-def slots() -> int:
-    """Return how many runs one worker drives at once."""
-    return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
-
-
-async def _advance(run_id: UUID) -> bool:
-    try:
-        return await advance(run_id) is not None
-    except Exception:
-        log.exception("Run %s could not be moved; its lease will run out", run_id)
-        return True
-
-
-SWEEPS = 3  # in the length of a lease
+_SWEEPS = 3  # in the length of a lease
 ENDING = 2.5  # seconds beyond the drain in which runs are given back
 CLOSING = 1.0  # seconds that threads still in a call are given at the end
-
+# The share of a worker's slots that one workspace may hold: with a model that takes a minute for
+# each answer, it would otherwise take all of them.
+SHARE = 0.8
+_FRESH = 0.25  # seconds
 # By the name that OPSCONSOLE_DISPATCH gives.
 TAKERS = {
     "polling": "agents.engine.workers.worker.Poller",
     "procrastinate": "agents.engine.workers.listening.Listener",
 }
-
-
 Beside: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
@@ -214,7 +160,7 @@ class Poller:
 
 def sweep_interval() -> float:
     """Return seconds between two sweeps of one worker."""
-    return lease.length().total_seconds() / SWEEPS
+    return lease.length().total_seconds() / _SWEEPS
 
 
 async def run_sweep() -> None:
@@ -225,24 +171,64 @@ async def run_sweep() -> None:
         log.exception("The sweep failed")
 
 
+# The runs that this process is driving, whether polled or announced.
+
+
+class ActiveRuns:
+    """One process's share of the runs."""
+
+    def __init__(self) -> None:
+        self.drives: dict[asyncio.Task[bool], UUID] = {}
+        self.ended = asyncio.Event()  # set at the end of each drive; the waiting code clears it
+
+    @property
+    def room(self) -> int:
+        """Return how many runs may be started now."""
+        return max(0, slots() - len(self.drives))
+
+    def start(self, run_id: UUID) -> asyncio.Task[bool]:
+        """Advance a run in a task of its own; two tasks for one run do no harm.
+
+        The task returns False if the run could not be claimed.
+        """
+        drive = asyncio.create_task(_advance(run_id))
+        self.drives[drive] = run_id
+        drive.add_done_callback(self._end)
+        return drive
+
+    def _end(self, drive: asyncio.Task[bool]) -> None:
+        del self.drives[drive]
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Give the runs OPSCONSOLE_DRAIN_SECONDS to pause; then cancel them."""
+        if not self.drives:
+            return
+        drives = list(self.drives)
+        _, late = await asyncio.wait(drives, timeout=settings.OPSCONSOLE_DRAIN_SECONDS)
+        for drive in late:
+            drive.cancel()
+        await asyncio.gather(*drives, return_exceptions=True)
+
+
+def slots() -> int:
+    """Return how many runs one worker drives at once."""
+    return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
+
+
+async def _advance(run_id: UUID) -> bool:
+    try:
+        return await advance(run_id) is not None
+    except Exception:
+        log.exception("Run %s could not be moved; its lease will run out", run_id)
+        return True
+
+
 # Whose queued run goes next: workspaces in turn, so that none waits behind all of another's.
 
 
-# The share of a worker's slots that one workspace may hold: with a model that takes a minute for
-# each answer, it would otherwise take all of them.
-SHARE = 0.8
-FRESH = 0.25  # seconds
-
 # Within a workspace what has begun goes on first: somebody waits for it already.
 _ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
-
-
-@dataclass(frozen=True)
-class StartRound:
-    """The runs to start now; `is_held_back` where only a workspace's share keeps others waiting."""
-
-    runs: list[UUID]
-    is_held_back: bool = False
 
 
 @dataclass
@@ -250,14 +236,14 @@ class Turns:
     """What one process remembers of whose turn it was; each has its own slots and turns."""
 
     served: Counter[int] = field(default_factory=Counter)  # workspace: number of its last turn
-    found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for FRESH seconds
+    found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for _FRESH seconds
     found_at: float = 0.0
 
     def choose(self, busy: Collection[UUID]) -> StartRound:
         """Return which runs to start beside the busy ones, at most one per free slot.
 
         While fewer wait than there are slots, all may go and one look is enough. Of a flood the
-        first of each workspace are looked up, which reads all that wait: every FRESH seconds.
+        first of each workspace are looked up, which reads all that wait: every _FRESH seconds.
         """
         room = slots() - len(busy)
         if room <= 0:
@@ -276,7 +262,7 @@ class Turns:
 
     def _look(self, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
         """Return the workspace and key of runs that wait, those of a workspace in their order."""
-        if self.found and time.monotonic() - self.found_at < FRESH:
+        if self.found and time.monotonic() - self.found_at < _FRESH:
             return self.found
         self.found = []
         rows = list(claimable().order_by(*_ORDER).values_list("workspace_id", "pk")[: slots()])
@@ -284,6 +270,14 @@ class Turns:
             rows = self.found = _first_of_each(slots(), busy)
             self.found_at = time.monotonic()
         return rows
+
+
+@dataclass(frozen=True)
+class StartRound:
+    """The runs to start now; `is_held_back` where only a workspace's share keeps others waiting."""
+
+    runs: list[UUID]
+    is_held_back: bool = False
 
 
 def in_turn(
