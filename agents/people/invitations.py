@@ -22,7 +22,6 @@ from django.views.decorators.http import require_http_methods
 
 from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
-from agents.engine.upkeep.sweep import end_invitation
 from agents.models import (
     Invitation,
     InvitationState,
@@ -37,7 +36,7 @@ from agents.notifications.channels import notify_one
 from agents.notifications.channels.mail import Mail
 from agents.notifications.messages import INVITATION
 from agents.people import member_pages
-from agents.people.members import join, set_team
+from agents.people.members import end_invitation, join, set_team
 from agents.people.workspaces import lock_people
 from agents.shell import access
 from agents.shell.pages import BadForm, action, only

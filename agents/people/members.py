@@ -9,12 +9,23 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.deciders import is_kept_from
-from agents.engine.upkeep.sweep import revoke_invitations_of
-from agents.models import DECIDES, Escalation, Membership, Role, Run, Session, Team, Workspace
+from agents.models import (
+    DECIDES,
+    Escalation,
+    Invitation,
+    InvitationState,
+    Membership,
+    Role,
+    Run,
+    Session,
+    Team,
+    Workspace,
+)
 from agents.models.record import Entry, append_events
 from agents.people.workspaces import (
     add_member,
@@ -25,6 +36,8 @@ from agents.people.workspaces import (
     lock_workspaces_of,
 )
 from agents.shell.refusal import Refused, require_member
+
+_EXPIRED_AT_ONCE = 100  # in one sweep; the next one does the rest
 
 
 def join(
@@ -282,3 +295,36 @@ def _forget_sessions(
     for workspace in workspaces if count else ():
         append_events([said], workspace_id=workspace.pk, at=at)
     return count
+
+
+# Invitations end in one of three ways, and their addresses are forgotten.
+
+
+def expire_in_sweep() -> int:
+    """End invitations that nobody accepted in time. Return their number."""
+    at = timezone.now()
+    due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
+    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:_EXPIRED_AT_ONCE])
+    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
+
+
+def revoke_invitations_of(by: User, workspace: Workspace, *, at: datetime, actor: str) -> None:
+    """End the open invitations of somebody who is no longer an admin of a workspace."""
+    sent = Invitation.objects.filter(workspace=workspace, by=by, state=InvitationState.OPEN)
+    for one in sent.order_by("pk"):
+        end_invitation(one, InvitationState.REVOKED, at=at, actor=actor)
+
+
+def end_invitation(
+    invitation: Invitation, state: InvitationState, *, at: datetime, actor: str = ""
+) -> bool:
+    """End an invitation and forget its address. Return False if it has already ended."""
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
+        still = Invitation.objects.filter(pk=invitation.pk, state=InvitationState.OPEN)
+        if not still.update(state=state, email=""):
+            return False
+        facts = {"invitation": invitation.pk}
+        said = Entry(f"invitation.{state.value}", facts, actor)
+        append_events([said], workspace_id=invitation.workspace_id, at=at)
+        return True
