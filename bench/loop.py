@@ -27,8 +27,7 @@ from agents.core.reviews import Consent, ReviewResult
 from agents.db import driver
 from agents.db.inserts import send_columns
 from agents.desks.refunds.facts import RefundFacts
-from agents.engine import escalating as open_requests
-from agents.engine import kill_switch, redaction
+from agents.engine import escalating, kill_switch, redaction
 from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT
 from bench import graph, supervised
@@ -113,7 +112,7 @@ class Contestant(supervised.Contestant):
     def launch(self, thread: str, customer: int) -> None:
         if CAP in self.added:
             about = {"desk": "refunds", "book": self.book.pk, "subject": str(customer)}
-            open_requests._OPEN.tuples(workspace=self.workspace.pk, launcher=self.omar.pk, **about)
+            escalating._OPEN.tuples(workspace=self.workspace.pk, launcher=self.omar.pk, **about)
         super().launch(thread, customer)
         if CLAIMS in self.added:
             _send("INSERT INTO bench_leases VALUES (%s, 0, '', 0)", thread)

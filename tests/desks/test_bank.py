@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.reviews import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.turns import advance as executor
+from agents.engine.tools import admission
 from agents.llm.call import request_for
 from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace
@@ -67,11 +67,11 @@ def reasons_of(run: Run) -> list[str]:
 
 def test_rules_read_arguments_and_limits_that_were_read_for_the_facts(scene: Scene) -> None:
     during: dict[str, int] = {}
-    rulings, args, limits = executor.review, Arguments.read, serialization.read_stored
+    rulings, args, limits = admission.review, Arguments.read, serialization.read_stored
     with (
         mock.patch.object(Arguments, "read", autospec=True, side_effect=args) as of_args,
         mock.patch.object(serialization, "read_stored", side_effect=limits) as of_limits,
-        mock.patch.object(executor, "review") as review,
+        mock.patch.object(admission, "review") as review,
     ):
 
         def count(action: Json, *known: Any, **options: Any) -> Any:

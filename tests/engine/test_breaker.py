@@ -18,7 +18,7 @@ from agents import llm
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.commit import Commit
-from agents.engine.turns import asking as breaker
+from agents.engine.turns import asking
 from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Endpoint, Run
 from tests.conformance import harness
@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
 FINAL = '{"kind": "final", "answer": "Done."}'
-LEAVE = breaker.Permit("https://models.example.com/v1")
+LEAVE = asking.Permit("https://models.example.com/v1")
 FAULT = llm.ModelFailed("llm_error", "The server is in trouble (500).", retry=True, outage=True)
-DOWN = {"fault": "http_500", "times": breaker.FAILURES}
+DOWN = {"fault": "http_500", "times": asking.FAILURES}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def fail_until_left_alone(scene: Scene, server: ReplayServer, *then: Any) -> Run
     server.load("model", [DOWN, *then])
     go(scene.launch(REFUND_500))
     run = go(scene.launch(REFUND_500))
-    assert server.sessions["model"].requests == breaker.FAILURES
+    assert server.sessions["model"].requests == asking.FAILURES
     return run
 
 
@@ -82,7 +82,7 @@ def test_after_failures_in_a_row_runs_wait_without_a_worker_whatever_its_clock_s
         assert waiting.pk not in claimable_runs(10)
     assert later.attempts == 0  # waiting does not make it poison
     assert not later.steps.exists()  # it has not used an attempt either
-    assert server.sessions["model"].requests == breaker.FAILURES
+    assert server.sessions["model"].requests == asking.FAILURES
 
 
 @pytest.mark.proves("F27")
@@ -109,7 +109,7 @@ def test_a_call_that_fails_after_the_rest_begins_another(
     run = go(run)
 
     assert run.state == RunState.QUEUED
-    assert server.sessions["model"].requests == breaker.FAILURES + 1
+    assert server.sessions["model"].requests == asking.FAILURES + 1
     rests_until = Endpoint.objects.get().rests_until
     assert rests_until is not None
     assert rests_until > timezone.now() + timedelta(seconds=20)
@@ -186,7 +186,7 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
 @pytest.mark.parametrize(
     ("place", "name"),
     [
-        (breaker, "request_permit"),  # answered before the run says that it waits
+        (asking, "request_permit"),  # answered before the run says that it waits
         pytest.param(  # and while that is written but not committed, so invisible to others
             Commit, "_flush", marks=pytest.mark.skipif(not ON_POSTGRES, reason="one writer at once")
         ),
@@ -198,14 +198,14 @@ def test_a_run_that_asks_during_the_one_call_does_not_miss_its_answer(
     fail_until_left_alone(scene, server)
     late = scene.launch(REFUND_500)
     let_rest_end()
-    probe = breaker.request_permit()
+    probe = asking.request_permit()
     then = getattr(place, name)
 
     def answers_then(*given: Any) -> Any:
         try:
             return then(*given)
         finally:
-            if place is breaker or given[0].run.state == RunState.QUEUED:
+            if place is asking or given[0].run.state == RunState.QUEUED:
                 with ThreadPoolExecutor(1) as elsewhere:
                     elsewhere.submit(answer, probe).result()
 
@@ -217,8 +217,8 @@ def test_a_run_that_asks_during_the_one_call_does_not_miss_its_answer(
     assert late.pk in claimable_runs(10)
 
 
-def answer(probe: breaker.Permit) -> None:
-    breaker.record_answer(probe)
+def answer(probe: asking.Permit) -> None:
+    asking.record_answer(probe)
     connection.close()
 
 
@@ -229,24 +229,24 @@ def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: Repl
     rows = [Run(**{**columns_of(first), "id": uuid4(), "wake_at": far}) for _ in range(900)]
     Run.objects.bulk_create(rows)
 
-    with pytest.raises(breaker.CircuitOpen) as resting:
-        breaker.request_permit()
+    with pytest.raises(asking.CircuitOpen) as resting:
+        asking.request_permit()
 
     Run.objects.filter(pk__in=[row.pk for row in rows]).delete()  # they have no record
-    assert timedelta(minutes=4) < resting.value.spread < breaker.SPREAD[1]
+    assert timedelta(minutes=4) < resting.value.spread < asking.SPREAD[1]
 
 
 def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
-    for _ in range(breaker.FAILURES):
-        breaker.record_failure(LEAVE, FAULT)
+    for _ in range(asking.FAILURES):
+        asking.record_failure(LEAVE, FAULT)
     began = Endpoint.objects.get().rests_until
 
-    breaker.record_failure(LEAVE, FAULT)
+    asking.record_failure(LEAVE, FAULT)
 
     endpoint = Endpoint.objects.get()
-    assert (endpoint.failures, endpoint.rests_until) == (breaker.FAILURES + 1, began)
+    assert (endpoint.failures, endpoint.rests_until) == (asking.FAILURES + 1, began)
 
 
 def test_the_address_names_no_user_and_no_question() -> None:
     with override_settings(OPENAI_BASE_URL="https://me:secret@models.example.com/v1?key=secret"):
-        assert breaker.request_permit().address == "https://models.example.com/v1"
+        assert asking.request_permit().address == "https://models.example.com/v1"

@@ -9,8 +9,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.engine.upkeep import daily as database_growth
-from agents.engine.upkeep import sweep
+from agents.engine.upkeep import daily, sweep
 from agents.engine.upkeep.daily import days_left
 from agents.models import DatabaseSize, Event, Role, Run
 from tests.engine.scene import set_scene
@@ -33,8 +32,8 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     scene, at = set_scene(), timezone.now()
     for _ in range(4):
         scene.launch()
-    monkeypatch.setattr(database_growth, "FEWEST", 4)
-    monkeypatch.setattr(database_growth, "GIGABYTE", 1_000_000)
+    monkeypatch.setattr(daily, "FEWEST", 4)
+    monkeypatch.setattr(daily, "GIGABYTE", 1_000_000)
     settings.OPSCONSOLE_DATABASE_GIGABYTES = 40
     monkeypatch.setattr(sweep, "_kept_at", -sweep.HOUR)
     client = client_of(scene.rita)
@@ -55,12 +54,12 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     shown = client.get("/").text
     assert "4 runs a day" in shown
     assert f"it is full in {int(wanted)} day" in shown
-    assert not database_growth.measure_database(at=at), "once a day"
+    assert not daily.measure_database(at=at), "once a day"
 
     run = found.run_bytes
     for ended in Run.objects.all()[:3]:
         Run.objects.filter(pk=ended.pk).update(archived_at=at)
-    monkeypatch.setattr(database_growth, "FEWEST", 1)
-    assert database_growth.measure_database(at=at + timedelta(days=1))
+    monkeypatch.setattr(daily, "FEWEST", 1)
+    assert daily.measure_database(at=at + timedelta(days=1))
     newest = DatabaseSize.objects.order_by("-day")[0]
     assert newest.run_bytes == run, "a run takes no more since others were archived"

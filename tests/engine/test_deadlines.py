@@ -18,7 +18,7 @@ from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.tools import gateway as calling
+from agents.engine.tools import gateway
 from agents.engine.tools.gateway import LATE
 from agents.models import Event, Run
 from agents.models.record import facts_of
@@ -112,7 +112,9 @@ async def timeout_without_cause(seconds: float) -> AsyncIterator[asyncio.Timeout
 def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     timeout: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calling, "asyncio", SimpleNamespace(timeout=timeout))
+    monkeypatch.setattr(
+        gateway, "asyncio", SimpleNamespace(**{**vars(asyncio), "timeout": timeout})
+    )
     run = launch_report(set_scene(), call_seconds=30)
 
     async def hangs(context: Context, **args: Any) -> Json:

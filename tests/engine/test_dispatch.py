@@ -20,10 +20,9 @@ from agents.engine import lease
 from agents.engine.lease import claim
 from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.runtime.dispatch import ring, unheard
-from agents.engine.turns import asking as breaker
+from agents.engine.turns import asking
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers import worker
-from agents.engine.workers import worker as active_runs
 from agents.models import Run
 from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mails, payments, set_scene
 
@@ -41,7 +40,7 @@ def work_until(until: Callable[[], bool]) -> None:
     """Run a worker in this process until a condition holds."""
 
     async def take_until() -> None:
-        stop, ours = asyncio.Event(), active_runs.ActiveRuns()
+        stop, ours = asyncio.Event(), worker.ActiveRuns()
         taker = import_string(worker.TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
         taking = asyncio.create_task(taker.run())
         try:
@@ -169,7 +168,7 @@ def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: S
     lose_jobs()
     ring(run.pk, at=far)  # its only job is for then
 
-    assert breaker.wake_runs(Run.objects.all()) == 1
+    assert asking.wake_runs(Run.objects.all()) == 1
     assert not unheard(Run.objects.all()).exists()
 
     work_until(lambda: has_ended(run))

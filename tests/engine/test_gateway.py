@@ -22,8 +22,7 @@ from agents.desks.refunds import billing
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import TOOL_THREADS
-from agents.engine.tools import gateway as tool_call
-from agents.engine.turns import advance as executor
+from agents.engine.tools import admission, gateway
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
@@ -472,7 +471,7 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     def pay_then_break(context: Context, **args: Any) -> Any:
         reply = real(context, **args)
-        monkeypatch.setattr(executor, "fetch_facts", breaks)
+        monkeypatch.setattr(admission, "fetch_facts", breaks)
         return reply
 
     exchange(monkeypatch, "issue_refund", call=pay_then_break)
@@ -504,7 +503,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
 ) -> None:
     real, loops = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop]()
     under_way: list[Future[Any]] = []
-    submit = tool_call.TOOL_THREADS.submit
+    submit = gateway.TOOL_THREADS.submit
 
     def submit_and_keep(work: Callable[[], Any]) -> Future[Any]:
         under_way.append(submit(work))
@@ -522,7 +521,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
         if point == "gateway.before_call":
             loops[:] = [asyncio.get_running_loop()]
 
-    monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
+    monkeypatch.setattr(gateway, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
     exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=30.0)
     crashpoints.watch(meet)
 
@@ -561,7 +560,7 @@ def test_the_wait_for_a_thread_is_not_part_of_a_calls_time(
             asyncio.get_running_loop().call_later(2.3, let_go)
             return submit(work)
 
-        monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_and_wait))
+        monkeypatch.setattr(gateway, "TOOL_THREADS", SimpleNamespace(submit=submit_and_wait))
         for name in ("get_refund_context", "issue_refund"):
             exchange(monkeypatch, name, timeout=2.0)
         run = go(run)
@@ -576,13 +575,13 @@ def test_a_payment_that_no_thread_took_was_not_made_and_nobody_is_asked(
     with ExitStack() as held:
 
         def submit_while_held(work: Callable[[], Any]) -> Future[Any]:
-            monkeypatch.setattr(tool_call, "QUEUE_SECONDS", 0.05)  # from the payment on
+            monkeypatch.setattr(gateway, "QUEUE_SECONDS", 0.05)  # from the payment on
             if next(calls) == 2:  # the payment, after the customer was looked up
                 let_go = held.enter_context(no_thread_free())
-                monkeypatch.setattr(tool_call.ToolCall, "give_up", lambda call: let_go())
+                monkeypatch.setattr(gateway.ToolCall, "give_up", lambda call: let_go())
             return submit(work)
 
-        monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_while_held))
+        monkeypatch.setattr(gateway, "TOOL_THREADS", SimpleNamespace(submit=submit_while_held))
         run = go(run)
 
     assert (run.stop_reason, payments(run)) == ("tool_timeout:issue_refund", [])

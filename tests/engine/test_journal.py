@@ -19,7 +19,6 @@ from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import close_connections, in_database, retry_transient
 from agents.engine.turns import asking
-from agents.engine.turns import asking as breaker
 from agents.engine.turns.advance import RunExecutor, _claim
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown
@@ -201,9 +200,9 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
         lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
         raise llm.ModelFailed("llm_timeout", "no answer", retry=len(lost) < 2)
 
-    async def leave() -> breaker.Permit:
+    async def leave() -> asking.Permit:
         await world.keep()  # as a parallel strand may
-        return breaker.Permit("https://models.example")  # requests there cost money
+        return asking.Permit("https://models.example")  # requests there cost money
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(asking, "permit_to_ask", leave)
@@ -280,8 +279,8 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
         await asyncio.sleep(2 * journals.SOON)
         raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
 
-    async def leave() -> breaker.Permit:
-        return breaker.Permit("https://models.example", failures=4, probe=True)
+    async def leave() -> asking.Permit:
+        return asking.Permit("https://models.example", failures=4, probe=True)
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(asking, "permit_to_ask", leave)

@@ -157,12 +157,12 @@ def asks(url: str) -> str:
     """Ask for leave to call a model's server."""
     from django.test import override_settings
 
-    from agents.engine.turns import asking as breaker
+    from agents.engine.turns import asking
 
     with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
         try:
-            given = breaker.request_permit()
-        except breaker.CircuitOpen:
+            given = asking.request_permit()
+        except asking.CircuitOpen:
             return "rests"
     return "probe" if given.probe else "leave"
 

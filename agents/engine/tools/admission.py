@@ -1,24 +1,29 @@
-"""Admission: decide whether a tool may be called, and record the intent of a call that writes.
+"""Review what a pattern proposes, and admit its calls: the intent of a write is committed here.
 
-Everything that allows the call is checked again under the locks of the transaction that commits
-the intent.
+A proposal is reviewed without locks. Before a write, everything that allows it is checked again
+under the locks of the transaction that commits the intent.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from django.utils import timezone
+
 from agents.core.calls import is_exact, reported_by
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, REVIEW_CHANGED, Call, Limits, exceeded_budget, refusal
-from agents.core.requests import Json, Reply, Use
-from agents.core.reviews import consent_of
+from agents.core.requests import Json, Reply, Review, Use
+from agents.core.reviews import Ruling, consent_of
 from agents.core.states import EffectState
-from agents.db.driver import Pending, pipeline
+from agents.db.driver import Pending, fetch_now, pipeline
 from agents.engine.commit import STEP_BY_KEY
-from agents.engine.desk.company import StaleLookup
+from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.registry import tools_of
+from agents.engine.desk.review_context import review_shown
+from agents.engine.desk.subjects import key_ruling
+from agents.engine.drive import Later
 from agents.engine.ending import (
     AMOUNT_CHANGED,
     close_approvals,
@@ -30,6 +35,7 @@ from agents.engine.escalating import fetch_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_standing, hold_writes
 from agents.engine.redaction import RunBorder
+from agents.engine.runtime.database import in_database
 from agents.engine.tools.letters import is_told_of, owes_letter
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.record import Entry
@@ -39,8 +45,47 @@ from agents.sdk.facts import EarlierReview
 from agents.tools import Context, accepts
 
 
-class NotAllowed(Exception):
-    """The pattern called a tool that no review allowed with these arguments: a bug of ours."""
+async def review_proposal(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
+    """Put an action to the policy, with facts that are fresh and stored with the ruling."""
+    journal.ahead = await look_up(journal.run, journal.ahead)
+    step = journal.begin(key, request)
+    try:
+        facts, consent, named = await in_database(
+            _facts_now, request, journal, limits, turn_of(key)
+        )
+    except StaleLookup:
+        raise Later(AGAIN, FAILED, is_fruitless=True) from None
+    ruled = review(request.action, facts, limits, consent=consent, named=named)
+    reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
+    deciding = ruled.deciding
+    said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
+    return journal.finish(step, Reply(reply), **said)
+
+
+def _facts_now(
+    request: Review, journal: Journal, limits: Limits, turn: str
+) -> tuple[Json, Json, Ruling | None]:
+    run = journal.run
+    steps = [*calls_before(run, request.action), *journal.steps.values()]
+    # What a person has decided holds keys: one that is none by now is for the desk's own rules.
+    named = None if request.granted else key_ruling(run, request.action, limits)
+    granted = journal.steps[request.granted] if request.granted else None
+    facts, _ = fetch_now(
+        fetch_facts,
+        run,
+        (named and named.action) or request.action,
+        limits,
+        steps,
+        at=timezone.now(),
+        lock=False,
+        done=journal.done,
+        ahead=journal.ahead,
+        turn=turn,
+        before=review_shown(granted) if granted else None,
+    )
+    if granted is None:
+        return facts, NO_CONSENT, named
+    return facts, consent_of(granted.asked["review"], granted.reply), named
 
 
 def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
@@ -143,6 +188,10 @@ def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list
         return []
     but = granted.pk if granted else None
     return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
+
+
+class NotAllowed(Exception):
+    """The pattern called a tool that no review allowed with these arguments: a bug of ours."""
 
 
 def _allowing(journal: Journal, request: Use, action: Json) -> Step:

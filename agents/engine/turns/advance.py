@@ -32,17 +32,13 @@ from agents.core.requests import (
     Use,
 )
 from agents.core.results import AFTER_BLOCK, came_of
-from agents.core.reviews import Ruling, consent_of
 from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import fetch_now
 from agents.engine import lease
 from agents.engine.commit import Commit
-from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up
-from agents.engine.desk.facts import calls_before, fetch_facts, steps_before
+from agents.engine.desk.facts import steps_before
 from agents.engine.desk.registry import tools_of
-from agents.engine.desk.review_context import review_shown
-from agents.engine.desk.subjects import bound_arguments, figures_of, key_ruling
+from agents.engine.desk.subjects import bound_arguments, figures_of
 from agents.engine.drive import Later, WaitsForPerson, drive
 from agents.engine.ending import WITHDRAWN, close_approvals, end_run, is_withdrawn, turn_of
 from agents.engine.escalating import open_escalation
@@ -50,8 +46,8 @@ from agents.engine.journal import AWAIT, USE, Journal
 from agents.engine.runtime.database import database_time, in_database, retry_transient
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools import gateway
+from agents.engine.tools.admission import review_proposal
 from agents.engine.turns import asking
-from agents.engine.turns import asking as breaker
 from agents.engine.turns.answering import (
     assign_call,
     fetch_waiting,
@@ -64,7 +60,6 @@ from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Escalation, LostRun, Run, Step
 from agents.models.runs import ValuesLocked, pseudonyms_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
-from agents.policies import NO_CONSENT, review
 from agents.sdk.desk import DESKS, tells_plain_numbers
 from agents.tools import is_by_agent
 
@@ -102,8 +97,8 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         # Waiting is no failure: only fruitless claims mark a run as poisonous.
         counted = {} if later.is_fruitless else {"attempts": 0}
         left = await _leave_run(run, fence, _requeue_end(later.pause, later.why, **counted))
-        if left and later.why == breaker.RESTS:
-            await in_database(breaker.wake_if_rest_is_over, run.pk)
+        if left and later.why == asking.RESTS:
+            await in_database(asking.wake_if_rest_is_over, run.pk)
         return left
     except ValuesLocked as missing:
         log.error("Run %s waits: %s", run.pk, missing)
@@ -344,7 +339,7 @@ class RunExecutor:
             case Ask():
                 return await asking.ask(key, request, self.journal, self.limits)
             case Review():
-                return await self._review(key, request)
+                return await review_proposal(key, request, self.journal, self.limits)
             case Escalate():
                 return await self._escalate(key, request)
             case Use():
@@ -365,43 +360,6 @@ class RunExecutor:
         if is_undone and any(step.key.startswith(turn) for step in asked):
             self.journal.under_lock(partial(_close, why=facts["reason"], turn=turn))
         return self.journal.say(key, request)
-
-    async def _review(self, key: str, request: Review) -> Reply:
-        """Put an action to the policy, with facts that are fresh and stored with the ruling."""
-        self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
-        step = self.journal.begin(key, request)
-        try:
-            facts, consent, named = await in_database(self._facts, request, turn_of(key))
-        except StaleLookup:
-            raise Later(AGAIN, FAILED, is_fruitless=True) from None
-        ruled = review(request.action, facts, self.limits, consent=consent, named=named)
-        reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
-        deciding = ruled.deciding
-        said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
-        return self.journal.finish(step, Reply(reply), **said)
-
-    def _facts(self, request: Review, turn: str) -> tuple[Json, Json, Ruling | None]:
-        run = self.journal.run
-        steps = [*calls_before(run, request.action), *self.journal.steps.values()]
-        # What a person has decided holds keys: one that is none by now is for the desk's own rules.
-        named = None if request.granted else key_ruling(run, request.action, self.limits)
-        granted = self.journal.steps[request.granted] if request.granted else None
-        facts, _ = fetch_now(
-            fetch_facts,
-            run,
-            (named and named.action) or request.action,
-            self.limits,
-            steps,
-            at=timezone.now(),
-            lock=False,
-            done=self.journal.done,
-            ahead=self.journal.ahead,
-            turn=turn,
-            before=review_shown(granted) if granted else None,
-        )
-        if granted is None:
-            return facts, NO_CONSENT, named
-        return facts, consent_of(granted.asked["review"], granted.reply), named
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move."""
