@@ -69,7 +69,7 @@ class Escalation(models.Model):
     granted_minor = models.BigIntegerField(null=True)  # of its amount
     patch = models.JSONField(null=True)  # the arguments that the person set
     comment = models.TextField(blank=True)
-    # Of a decided call: what it asked for, as a digest (engine.desk.rejections); "" of all others.
+    # Of a decided call: what it asked for, as a digest (engine.desk.repeats); "" of all others.
     likeness = models.CharField(max_length=64, blank=True, default="", db_default="")
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
     # Why an approval was not carried out, as a code; "" if it was or still may be.

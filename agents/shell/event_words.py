@@ -181,7 +181,7 @@ def with_name(text: str, run: Run) -> str:
     return text.replace(logged, name).replace(f"{logged[:1].upper()}{logged[1:]}", name)
 
 
-# As `engine.desk.step_facts` words an approval; without a reason it ends behind the name.
+# As `engine.desk.facts` words an approval; without a reason it ends behind the name.
 _APPROVAL = re.compile("(Approved by )([^:.“”]+)(?:(: “)([^”]*))?")
 
 
