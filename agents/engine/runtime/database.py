@@ -1,4 +1,4 @@
-"""Small pools of threads for what blocks: database work, and tools that are plain functions."""
+"""Small pools of threads for what blocks, and checks that the database fits this program."""
 
 from __future__ import annotations
 
@@ -188,6 +188,7 @@ def _has_news(connection: BaseDatabaseWrapper) -> bool:
 # slower, and some would give up with "database is locked".
 DATABASE_THREADS = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
 TOOL_THREADS = Pool(16, "tool")
+
 # Lease renewals have their own thread: behind the work of a thousand runs leases would expire.
 LEASE_THREADS = Pool(1, "lease")
 # A verification reads for minutes, and nothing waits for it.
@@ -206,6 +207,7 @@ def close_connections(patience: float = LONGEST_CALL) -> bool:
 
 
 TRIES = 3
+
 # Serialization failure and deadlock on PostgreSQL; SQLite has only messages.
 _TRANSIENT = ("40001", "40P01")
 

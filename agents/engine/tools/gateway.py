@@ -46,6 +46,7 @@ from agents.models import AgentCall, Effect, LostRun, Run, Step
 from agents.tools import Context, OutcomeUnknown, Tool, Touch
 
 log = logging.getLogger(__name__)
+
 _CALLS = 3  # of a tool that is SAFE, whose connection is cut
 _CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
 SETTLED = (EffectState.DONE, EffectState.REFUSED)

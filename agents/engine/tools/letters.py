@@ -27,6 +27,7 @@ from agents.sdk.desk import DESKS
 from agents.tools import TOOLS, Tool, letter_tools
 
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
+
 # Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
 _REPEATS = tuple(run.replace("again_of", "launched_again") for run in REPEATED)  # that repeat it

@@ -64,6 +64,7 @@ from agents.sdk.desk import DESKS, tells_plain_numbers
 from agents.tools import is_by_agent
 
 log = logging.getLogger(__name__)
+
 _AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each fruitless claim
 _WITHOUT_KEY = timedelta(minutes=1)  # before a run whose values cannot be read is tried again
 _LONGEST_DATABASE_PAUSE = timedelta(minutes=1)

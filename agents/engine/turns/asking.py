@@ -43,6 +43,7 @@ from agents.sdk.desk import DESKS
 from agents.tools import descriptions_of
 
 log = logging.getLogger(__name__)
+
 JSON, UNKNOWN = "json", ""  # forms of a question, besides TOOL_FORM
 MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; for longer waits the run is queued

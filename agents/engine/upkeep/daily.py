@@ -83,6 +83,7 @@ FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  #
 _OF_MODELS = ("llm_empty", "llm_ended", "llm_refused", "llm_stray_call", "llm_truncated")
 WANTING = (*FAULTS, *_OF_MODELS, *sorted(BUDGETS))
 OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
+
 # Letters name an amount too, and a lost call was already counted when first asked about. People
 # withheld what they rejected, and what they took off an amount that was then paid.
 ASKED = Coalesce(Sum(Case(When(kind=ACTION.stored, then="amount_minor"), default=0)), 0)

@@ -29,18 +29,22 @@ from agents.models import Run, Worker
 from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)
+
 _SWEEPS = 3  # in the length of a lease
 ENDING = 2.5  # seconds beyond the drain in which runs are given back
 CLOSING = 1.0  # seconds that threads still in a call are given at the end
+
 # The share of a worker's slots that one workspace may hold: with a model that takes a minute for
 # each answer, it would otherwise take all of them.
 SHARE = 0.8
 _FRESH = 0.25  # seconds
+
 # By the name that OPSCONSOLE_DISPATCH gives.
 TAKERS = {
     "polling": "agents.engine.workers.worker.Poller",
     "procrastinate": "agents.engine.workers.listening.Listener",
 }
+
 Beside: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
