@@ -95,11 +95,11 @@ def decide(scene: Scene, run: Run) -> None:
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> Event:
-    """Stop a writer there once until another waits for it; the event tells that it stopped."""
+    """Stop a writer there once, in its transaction, until another waits; the event tells it."""
     goes_on, stopped = getattr(module, name), Event()
 
     def stop(*args: Any, **named: Any) -> Any:
-        if not stopped.is_set():
+        if connection.in_atomic_block and not stopped.is_set():
             stopped.set()
             until_somebody_waits()
         return goes_on(*args, **named)
@@ -233,7 +233,7 @@ def test_approved_calls_of_a_workspace_do_not_wait_for_one_another(
     is_under_lock, goes_on, judge = Event(), Event(), admission.review
 
     def stop(action: Any, *facts: Any, **more: Any) -> Any:
-        if not is_under_lock.is_set():
+        if connection.in_atomic_block and not is_under_lock.is_set():
             is_under_lock.set()
             assert goes_on.wait(60)
         return judge(action, *facts, **more)
