@@ -337,9 +337,6 @@ _OF_LEDGER: Mapping[str, EventKind] = {
         "Kill switch off", "Turned the kill switch off for {stopped}.{why}{resumed}", _switch
     ),
     "audit.exported": EventKind("Log exported", "{exported}"),
-    "book.imported": EventKind(
-        "Customers imported", "Imported {customers} customers and {charges} charges."
-    ),
     "person.erased": EventKind("Texts erased", "{erased}", _erased),
     "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
 }
@@ -444,7 +441,7 @@ _OTHERS: Mapping[str, EventKind] = {
         "Key of an agent or workspace revoked", "Revoked the key {key} of {home}.", _agent_key
     ),
 }
-# Channels add their own.
+# Channels and desks add their own.
 EVENTS: dict[str, EventKind] = {**_OF_LEDGER, **_OTHERS}
 LEDGER = tuple(sorted(_OF_LEDGER))
 FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent))

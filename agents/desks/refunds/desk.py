@@ -8,9 +8,13 @@ from agents.desks.refunds import (  # noqa: F401 - what they declare is what cou
 from agents.desks.refunds.declared import desk as desk
 from agents.desks.refunds.limits import PROFILES
 from agents.policies import words as desk_words
+from agents.record.event_kinds import EVENTS, EventKind
 
 desk.profiles = PROFILES
 
+EVENTS["book.imported"] = EventKind(
+    "Customers imported", "Imported {customers} customers and {charges} charges."
+)
 # Of the fields of replies.
 desk_words.FIELDS |= {
     "aov_minor": "Average order",
