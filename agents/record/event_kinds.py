@@ -337,6 +337,7 @@ _OF_LEDGER: Mapping[str, EventKind] = {
         "Kill switch off", "Turned the kill switch off for {stopped}.{why}{resumed}", _switch
     ),
     "audit.exported": EventKind("Log exported", "{exported}"),
+    "book.imported": EventKind("Book imported", "Imported a book."),  # its desk says of what
     "person.erased": EventKind("Texts erased", "{erased}", _erased),
     "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
 }
@@ -441,7 +442,7 @@ _OTHERS: Mapping[str, EventKind] = {
         "Key of an agent or workspace revoked", "Revoked the key {key} of {home}.", _agent_key
     ),
 }
-# Channels and desks add their own.
+# Channels add their own, and desks put their own words.
 EVENTS: dict[str, EventKind] = {**_OF_LEDGER, **_OTHERS}
 LEDGER = tuple(sorted(_OF_LEDGER))
 FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent))
