@@ -6,10 +6,12 @@ One table of limits, each with its meaning and range.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from agents.core.decisions import BadTiers, Tiers, read_tiers, tiers_of
 from agents.core.json_forms import args_hash
@@ -25,11 +27,8 @@ class BadPolicy(ValueError):
 
 # A desk's daily (UTC) caps by currency, in minor units: on what is paid without a person,
 # for one launcher and in all, and on what one person may grant.
-CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
-    "launcher_daily_minor",
-    "workspace_daily_minor",
-    "reviewer_daily_minor",
-)
+_Cap = Literal["launcher_daily_minor", "workspace_daily_minor", "reviewer_daily_minor"]
+BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = get_args(_Cap)
 EXTERNAL = "external"  # the pattern of runs that an agent elsewhere drives
 _CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
 ANY_TOOL = "*"  # in tool_calls and tool_repeats: each tool that they do not name
@@ -37,16 +36,58 @@ Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
 
 
+_Count = Annotated[int, Field(ge=0, le=MAX_MINOR)]
+_Seconds = Annotated[float, Field(ge=0, lt=10**9)]
+_CENTURY = 36500  # days: no calendar has MAX_MINOR
+_Name = Annotated[str, Field(min_length=1)]
+_Names: TypeAlias = tuple[_Name, ...]
+_Counts: TypeAlias = Mapping[str, _Count]
+
+
 @dataclass(frozen=True)
 class LimitField:
-    """One limit as its desk declares it."""
+    """One limit as the console or a desk declares it. Its schema has its type and bounds."""
 
-    name: str
-    label: str
+    name: str  # in a policy document
+    label: str  # "": it is shown in another way
     help: str
     unit: str
     default: Json
     schema: Json
+    topic: str = ""  # of the console's limits
+
+
+REPLAYS = "Compatibility with recorded cases"  # no policy in force has them
+EACH_DESK = "Each desk"
+
+
+def _limit(
+    topic: str,
+    label: str,
+    default: Any,
+    help: str,  # noqa: A002 - as a form calls it
+    *,
+    unit: str = "",
+    name: str = "",
+) -> Any:
+    """Declare a limit: its default, and what an admin reads of it.
+
+    Units: seconds, days, times, micro-USD, and tools for names of them. `name` is its name in a
+    document, if another than the field's.
+    """
+    told = {"topic": topic, "label": label, "help": help, "unit": unit, "name": name}
+    given = {"default_factory": default} if callable(default) else {"default": default}
+    return field(**given, metadata=told)
+
+
+# By the topic under which the policy page lists them. Those of desks stand in a desk's part.
+_of_people = partial(_limit, "People")
+_of_tools = partial(_limit, "Rules and tools")
+_of_run = partial(_limit, "Budgets of a run")
+_of_patterns = partial(_limit, "Reports, cases and workflows")
+_of_privacy = partial(_limit, "Personal data")
+_of_desk = partial(_limit, EACH_DESK)
+_of_replays = partial(_limit, REPLAYS)
 
 
 @dataclass(frozen=True)
@@ -56,60 +97,255 @@ class ReferenceQuirks:
     A policy document lists them among the limits.
     """
 
-    finalize: bool = False  # after the last step ask for a closing text, as the reference does
-    errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
-    late_calls: bool = False  # out of time, a call under way is still finished and acted upon
-    forget_refusals: bool = False  # only the last specialist that refused is forbidden
-    self_reported: bool = False  # a step drifts only where its agent says so itself
-    marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
+    errors_fail: bool = _of_tools(
+        "A tool's error fails the step",
+        True,
+        "If no, a step whose tool reported an error is shown as if it had worked.",
+    )
+    late_calls: bool = _of_run(
+        "Finishes calls under way",
+        False,
+        "If yes, the result of a call that began in time is used even if it comes too late.",
+    )
+    finalize: bool = _of_run(
+        "Closing answer after the last step",
+        False,
+        "If yes, an agent that has used all its steps is asked once more, for a closing answer.",
+    )
+    forget_refusals: bool = _of_replays(
+        "Only the latest refusal counts",
+        False,
+        "If yes, only the specialist who declined last may not be asked again.",
+    )
+    self_reported: bool = _of_replays(
+        "Count only self-reported deviations",
+        False,
+        "If yes, a draft counts as off its plan only where its agent says so itself.",
+    )
+    marker_word: bool = _of_replays(
+        "Stop word ends iteration",
+        False,
+        "If yes, a draft is final once its agent writes the word CONVERGED.",
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """All limits of a policy version, or of runs of one pattern at one desk: see `of`.
 
-    Amounts are in minor units, times in seconds.
+    Amounts are in minor units. Each limit is declared here once: its type says what a document
+    may hold, and pages, documents and error messages read the rest.
     """
 
-    profile: str  # strict or reference: a label; what differs is the rules and this data
-    max_steps: int = 8
-    max_tool_calls: int = 5
-    max_blocks: int = 0  # told to the agent, which may propose something else; the next one ends it
-    max_send_backs: int = 0  # times in a run that a person may send a request back to its agent
-    max_empty_ends: int = 0  # ends asked about: claims, where nothing was done, blocked or asked
-    max_seconds: float = 30  # of active time; waiting for a person does not count
-    max_tokens: int = 60_000
-    max_cost_micro_usd: int = 500_000
-    # Requests that wait at the same time, of one launcher and about one subject; None: no cap.
-    open_per_launcher: int | None = 1000
-    open_per_subject: int | None = 20
-    escalation_seconds: int = 24 * 3600
-    four_eyes: bool = True  # who launched a run may not decide its escalations
-    call_seconds: float = 600  # of one call of a tool; the tool's own limit may be shorter
-    call_attempts: int = 2  # of a task; only one that took too long is tried again
-    at_once: int = 3  # tasks side by side
-    late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
-    outlasts_outages: bool = True  # a run waits for a model's server that fails; else it stops
-    finishes_letters: bool = True  # a letter that is owed is still written once time is up
-    hand_over: bool = True  # a case that no specialist takes is put to people
-    max_reorients: int = 1  # times that a judge may have one step run again
-    inbox: bool = True  # there are people to ask; without them what wants one stops
-    judge: bool = True  # a model may judge steps; without one no step can be supervised
-    redaction: Redaction = field(default_factory=lambda: dict.fromkeys(KINDS, OFF))
+    inbox: bool = _of_people(
+        "Human approval enabled",
+        True,
+        "If no, a run stops where it would have asked a reviewer.",
+    )
+    escalation_seconds: Annotated[_Count, Field(le=_CENTURY * 86400)] = _of_people(
+        "Time to decide",
+        24 * 3600,
+        "A request that nobody decides within this time is rejected automatically.",
+        unit="seconds",
+    )
+    four_eyes: bool = _of_people(
+        "No self-approval",
+        True,
+        "If yes, nobody can decide the requests of a run that they launched, or of one that "
+        "repeats it.",
+    )
+    max_empty_ends: _Count = _of_people(
+        "Ends asked about, per run",
+        0,
+        "An agent whose answer claims that something was done or will be, while nothing was "
+        "carried out, blocked or put to a person, is told so and may propose the call or say why "
+        "not.",
+        unit="times",
+    )
+    max_send_backs: _Count = _of_people(
+        "Requests sent back, per run",
+        0,
+        "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
+        "may propose something else, which waits for a reviewer again. After that many, the "
+        "requests of the run can only be approved, changed or rejected.",
+        unit="times",
+    )
+    tiers: Overrides | None = _of_people(  # see core.decisions
+        "Who approves which amounts",
+        None,
+        "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
+        "may approve within their own limits; anyone who reviews may reject. With two people, the "
+        "request waits until a second person has approved exactly what the first did. A tier that "
+        "does not answer in its time passes the request on to the next.",
+    )
+    open_per_launcher: _Count | None = _of_people(
+        "Requests waiting, per launcher",
+        1000,
+        "With this many waiting, the same person cannot launch more runs until some are decided.",
+    )
+    open_per_subject: _Count | None = _of_people(
+        "Requests waiting, per subject",
+        20,
+        "With this many waiting about one subject, nobody can launch more runs about it until some "
+        "are decided.",
+    )
+    hand_over: bool = _of_people(
+        "Unsolved cases go to people",
+        True,
+        "If yes, a case that every specialist declines waits for a reviewer to take it over. If "
+        "no, its run stops.",
+    )
+    profile: _Name = _of_tools("Profile", MISSING, "The name of this set of rules and limits.")
+    call_seconds: _Seconds = _of_tools(
+        "Time for one call",
+        600,
+        "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
+        unit="seconds",
+    )
+    max_steps: _Count = _of_run(
+        "Steps",
+        8,
+        "Actions the agent may propose in one run. The next one stops the run.",
+    )
+    max_blocks: _Count = _of_run(
+        "Second chances after a block",
+        0,
+        "How often in a run the agent is told why it was blocked and may propose something else. "
+        "The next block stops the run.",
+    )
+    max_tool_calls: _Count = _of_run(
+        "Tool calls",
+        5,
+        "How often one run may call tools. An agent that proposes one more is told so and may "
+        "answer; if it cannot be told, the run stops.",
+    )
+    max_seconds: _Seconds = _of_run(
+        "Working time",
+        30,
+        "Time that models and tools take; waiting for people does not count. When it is used up, "
+        "the run stops.",
+        unit="seconds",
+    )
+    max_tokens: _Count = _of_run(
+        "Tokens",
+        60_000,
+        "Text that models read and write in one run, about four letters each. When they are used "
+        "up, the run stops.",
+    )
+    max_cost_micro_usd: _Count = _of_run(
+        "Model cost",
+        500_000,
+        "What one run may spend on models. When it is used up, the run stops.",
+        unit="micro-USD",
+    )
+    outlasts_outages: bool = _of_run(
+        "Waits out model outages",
+        True,
+        "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
+        "stops.",
+    )
+    finishes_letters: bool = _of_run(
+        "Letters are finished when time is up",
+        True,
+        "If yes, a run that has paid still writes the letter about it after its working time is "
+        "used up.",
+    )
+    late: _Names = _of_run(
+        "May run past the working time",
+        (),
+        "Models and tools that are still used when the working time is used up.",
+    )
+    call_attempts: _Count = _of_patterns(
+        "Attempts at a task",
+        2,
+        "How often a report's task is tried when it takes too long. Then it counts as failed.",
+    )
+    at_once: _Count = _of_patterns(
+        "Tasks side by side",
+        3,
+        "How many tasks of a report run at the same time, or how many calls of an agent that runs "
+        "elsewhere may wait for people side by side.",
+    )
+    judge: bool = _of_patterns(
+        "A model may judge drafts",
+        True,
+        "If no, workflows whose drafts a model would judge cannot be launched.",
+    )
+    max_reorients: _Count = _of_patterns(
+        "Corrections per draft",
+        1,
+        "How often the judging model may send one draft back. If it objects again, a reviewer "
+        "decides. What the agent rewrites by itself does not count.",
+        unit="times",
+    )
+    redaction: Redaction = _of_privacy(
+        "Masked before anything is kept",
+        partial(dict.fromkeys, KINDS, OFF),
+        "Wherever people, models or tools write them. A name stands for the same value everywhere, "
+        "so the policy can compare it, and only tools and people who decide get the value. What is "
+        "gone nobody gets, and a call that would need it is blocked. Keys and passwords are gone "
+        "under every policy; docs/personal-data.md lists the forms that are found.",
+    )
     reference: ReferenceQuirks = ReferenceQuirks()
-    desks: Overrides = field(default_factory=dict)  # each desk's part, by its name: OF_DESK
-    tiers: Overrides | None = None  # who may grant which amounts, see core.decisions
+    desks: Overrides = _limit("", "", dict, "")  # each desk's part, by its name
     # What a desk's part says, for one pattern; a whole version has none of it.
-    rules: tuple[str, ...] = ()
-    proposable: tuple[str, ...] = ()  # tools a model may propose
-    executable: tuple[str, ...] = ()  # tools the gateway may call
-    tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
-    tool_repeats: Mapping[str, int] | None = None  # calls with the same arguments
-    rolling_days: int = 30  # over which what nobody saw, and what one reviewer granted, adds up
-    required: tuple[str, ...] = ()  # workers that every plan must use
-    critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
-    calls_per_minute: int = 120  # of one agent elsewhere, over all its sessions
-    idle_seconds: float = 24 * 3600  # without a call of such an agent, until its session ends
+    rules: _Names = _of_desk("", (), "")
+    proposable: _Names = _of_desk(
+        "Tools",
+        (),
+        "Any other tool is refused before the rules are checked.",
+        name="tools",
+    )
+    executable: _Names = _of_desk(  # what is proposable and not off
+        "Tools that are off",
+        (),
+        "The agent may propose them, and they are refused when they are called.",
+        name="off",
+    )
+    tool_calls: _Counts | None = _of_desk(
+        "Calls of one tool in a run",
+        None,
+        "An agent that proposes one more is told so, as it seems to be in a loop. If it cannot be "
+        "told, the run stops.",
+    )
+    tool_repeats: _Counts | None = _of_desk(
+        "The same call in a run",
+        None,
+        "How often one tool may be called with exactly the same values. An agent that does so once "
+        "more is told so. If it cannot be told, the run stops.",
+    )
+    rolling_days: Annotated[_Count, Field(le=_CENTURY)] = _of_desk(
+        "Amounts are added up over",
+        30,
+        "In this period, what was paid for the same thing without approval counts as one sum, and "
+        "so does what one reviewer approved: a large amount cannot be split into small ones.",
+        unit="days",
+    )
+    required: _Names = _of_desk(
+        "Required sources",
+        (),
+        "A plan for a report that leaves one of them out is blocked.",
+        unit="tools",
+    )
+    critical: _Names = _of_desk(
+        "Critical sources",
+        (),
+        "If one of them fails, no report is written.",
+        unit="tools",
+    )
+    calls_per_minute: _Count = _of_desk(
+        "Calls of an agent in a minute",
+        120,
+        "How often an agent that runs elsewhere may open a session or propose, in all its sessions "
+        "together. Further calls are refused until a minute has passed.",
+    )
+    idle_seconds: _Seconds = _of_desk(
+        "Idle time of an agent's session",
+        24 * 3600,
+        "After so long without a call, while nothing waits for a person, the session of an agent "
+        "that runs elsewhere is closed.",
+        unit="seconds",
+    )
 
     @cached_property
     def typed(self) -> dict[object, Any]:
@@ -166,8 +402,9 @@ class Limits:
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)
         flat |= flat.pop("reference")
-        for name in _OF_RUN:
-            del flat[name]
+        for one in fields(self):
+            if one.metadata.get("topic") == EACH_DESK:
+                del flat[one.name]
         if flat["tiers"] is None:
             del flat["tiers"]
         for name in ("max_send_backs", "max_empty_ends"):
@@ -210,32 +447,33 @@ def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
     return {**counts, "tool_calls": often, "tool_repeats": often}
 
 
-_QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
-_OF_RUN = (
-    *("rules", "proposable", "executable", "tool_calls", "tool_repeats"),
-    *("rolling_days", "required", "critical", "calls_per_minute", "idle_seconds"),
-)
-_KINDS = {
-    f.name: str(f.type)
-    for of in (Limits, ReferenceQuirks)
-    for f in fields(of)
-    if f.name != "reference"
+def _declared(of: type[Any]) -> Iterator[tuple[LimitField, TypeAdapter[Any]]]:
+    """Yield the limits that a class declares, with what checks their values."""
+    for one, kind in zip(fields(of), get_type_hints(of, include_extras=True).values(), strict=True):
+        if one.metadata:
+            told, adapter = dict(one.metadata), TypeAdapter[Any](kind)
+            name = told.pop("name") or one.name
+            default = None if one.default is MISSING else one.default
+            schema = adapter.json_schema()
+            yield LimitField(name=name, default=default, schema=schema, **told), adapter
+
+
+_QUIRKS = {one.name for one in fields(ReferenceQuirks)}
+_DECLARED = [*_declared(Limits), *_declared(ReferenceQuirks)]
+LIMITS: Mapping[str, LimitField] = {one.name: one for one, _ in _DECLARED}
+_OF_DESK: dict[str, TypeAdapter[Any]] = {
+    "limits": TypeAdapter(Mapping[str, Json]),
+    "caps": TypeAdapter(Mapping[str, Mapping[_Cap, _Count]]),
+    "patterns": TypeAdapter(Overrides),
 }
+_CHECKS = {one.name: adapter for one, adapter in _DECLARED} | _OF_DESK
 WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part says who takes part in these
-# What a policy document may hold, by its name there; what a desk's part of it may; and what may
-# differ in one of its patterns.
-KEYS = {name: kind for name, kind in _KINDS.items() if name not in _OF_RUN}
-_NAMES, _OF_DESK = ("rules", "tools", "off"), ("limits", "caps", "patterns")
-OF_DESK = (
-    *(*_NAMES, "tool_calls", "tool_repeats", "rolling_days", "required", "critical"),
-    *("calls_per_minute", "idle_seconds"),
-    *_OF_DESK,
-)
+# What a policy document may hold, what a desk's part of it may, and what may differ in one of its
+# patterns.
+KEYS = tuple(name for name, one in LIMITS.items() if one.topic != EACH_DESK)
+OF_DESK = (*(name for name, one in LIMITS.items() if one.topic == EACH_DESK), *_OF_DESK)
 OF_PATTERN = tuple(
-    sorted(
-        {*_KINDS, *OF_DESK}
-        - {"profile", "desks", "tiers", "patterns", "proposable", "executable", "inbox", "judge"}
-    )
+    sorted({*LIMITS, *OF_DESK} - {"profile", "desks", "tiers", "patterns", "inbox", "judge"})
 )
 
 
@@ -244,17 +482,16 @@ def read_limits(document: Json) -> Limits:
     if not isinstance(document, dict):
         raise BadPolicy("A policy is a JSON object.")
     document = policy_document(document)
-    for key in document:
-        if key not in KEYS:
-            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(KEYS))}.")
-    read = {key: _value(key, KEYS[key], value) for key, value in document.items()}
+    read = {key: _value("A policy", key, value, KEYS) for key, value in document.items()}
     try:
         quirks = ReferenceQuirks(**{name: read.pop(name) for name in _QUIRKS & read.keys()})
         limits = Limits(**read, reference=quirks)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
     for desk, part in limits.desks.items():
-        _check_desk(desk, part)
+        _check_part(f"The desk {desk!r}", part, OF_DESK)
+        for pattern, own in part.get("patterns", {}).items():
+            _check_part(f"{pattern} at the desk {desk!r}", own, OF_PATTERN)
     try:
         read_tiers(limits.tiers or {})
     except BadTiers as error:
@@ -262,30 +499,10 @@ def read_limits(document: Json) -> Limits:
     return limits
 
 
-def _check_desk(desk: str, part: Mapping[str, Json]) -> None:
-    """Raise BadPolicy for a desk's part of a policy that cannot be used."""
-    _check_part(f"The desk {desk!r}", part, OF_DESK)
-    patterns = part.get("patterns", {})
-    if not _all_objects(patterns):
-        raise BadPolicy(f"The desk {desk!r} has an object for each of its patterns.")
-    for pattern, own in patterns.items():
-        _check_part(f"{pattern} at the desk {desk!r}", own, OF_PATTERN)
-
-
-def _check_part(where: str, part: Mapping[str, Json], known: Sequence[str]) -> None:
+def _check_part(where: str, part: Mapping[str, Json], known: Collection[str]) -> None:
+    """Raise BadPolicy for a part of a policy that cannot be used."""
     for key, value in part.items():
-        if key not in known:
-            raise BadPolicy(f"{where} has no {key!r}; it has {', '.join(known)}.")
-        if key in _NAMES and not (isinstance(value, list) and _all_names(value)):
-            raise BadPolicy(f"{where}: {key} is a list of names.")
-        if key == "caps" and not (_all_objects(value) and all(map(_are_caps, value.values()))):
-            raise BadPolicy(
-                f"{where}: caps, by currency, are {', '.join(CAPS)}: whole minor units."
-            )
-        if key == "limits" and not isinstance(value, dict):
-            raise BadPolicy(f"{where}: limits is an object.")
-        if key in _KINDS and key not in _NAMES:
-            _value(key, _KINDS[key], value)
+        _value(where, key, value, known)
 
 
 def _read_redaction(value: Json) -> Redaction:
@@ -308,62 +525,22 @@ def _freeze(value: Json) -> Json:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _value(key: str, kind: str, value: Json) -> Json:
-    """Check one value against its field's annotation, and return it."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_whole = is_number and isinstance(value, int) and 0 <= value <= _MOST.get(key, MAX_MINOR)
-    if kind == "int" and is_whole:
-        return value
-    if kind == "int | None" and (value is None or is_whole):
-        return value
-    if kind == "float" and is_number and 0 <= value < 10**9:
-        return value
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if kind == "str" and isinstance(value, str) and value:
-        return value
-    if kind == "Redaction":
+def _value(where: str, key: str, value: Json, known: Collection[str]) -> Json:
+    """Check one value against its limit's schema, and return it."""
+    if key not in known:
+        raise BadPolicy(f"{where} has no {key!r}; it has {', '.join(sorted(known))}.")
+    if key == "redaction":
         return _read_redaction(value)
-    if kind.startswith("tuple") and isinstance(value, list | tuple) and _all_names(value):
-        return tuple(value)
-    if kind.startswith("Overrides") and (_all_objects(value) or (value is None and "None" in kind)):
-        return value
-    if kind.startswith("Mapping") and (value is None or _all_counts(value)):
-        return value
-    raise BadPolicy(f"{key} cannot be {value!r}: it takes {_WANTED[kind.partition('[')[0]]}.")
-
-
-def _all_names(value: Json) -> bool:
-    return all(isinstance(item, str) and item for item in value)
-
-
-def _all_objects(value: Json) -> bool:
-    return isinstance(value, dict) and all(isinstance(own, dict) for own in value.values())
-
-
-def _are_caps(caps: Json) -> bool:
-    return not set(caps) - set(CAPS) and _all_counts(caps)
-
-
-def _all_counts(value: Json) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_MINOR
-        for n in value.values()
-    )
-
-
-_MOST = {"escalation_seconds": 36500 * 86400, "rolling_days": 36500}  # no calendar has 2**53
-_WANTED = {
-    "int": "a whole number from 0, of times at most a hundred years",
-    "int | None": "a whole number from 0, or null",
-    "float": "a number of seconds from 0",
-    "bool": "true or false",
-    "str": "a name",
-    "tuple": "a list of names",
-    "Mapping": "an object of tool names and counts",
-    "Overrides": "an object of names, and an object for each of them",
-    "Overrides | None": "an object of names, and an object for each of them",
-}
+    frozen = _freeze(value)
+    try:
+        _CHECKS[key].validate_python(frozen, strict=True)
+    except ValidationError as error:
+        label = f", {LIMITS[key].label}" if key in LIMITS and LIMITS[key].label else ""
+        wrong = error.errors()[0]
+        place = ".".join(str(name) for name in (key, *wrong["loc"]) if name != "[key]")
+        held = wrong["input"] if wrong["loc"] else value
+        raise BadPolicy(f"{where}{label}: {place} cannot be {held!r}. {wrong['msg']}.") from None
+    return frozen
 
 
 # A run's budgets, and the gateway's limits on calls.

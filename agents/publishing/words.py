@@ -1,6 +1,7 @@
 """The limits of a policy in words: each one, each desk's part, and what a version changed.
 
-One long table, for looking up; docs/policy.md is written from it.
+Their labels and help stand where they are declared: in core.limits and in desks.
+docs/policy-reference.md is written from here.
 """
 
 from __future__ import annotations
@@ -8,10 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Any
 
 from agents.core.decisions import Tier, Tiers, read_tiers
-from agents.core.limits import ANY_TOOL, Limits, strict
+from agents.core.limits import (
+    ANY_TOOL,
+    EACH_DESK,
+    LIMITS,
+    REPLAYS,
+    LimitField,
+    Limits,
+    strict,
+)
 from agents.core.money import format_money, with_unit
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
@@ -21,27 +31,13 @@ from agents.sdk.adjustments import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
-_Told: TypeAlias = Callable[[Limits], str]
 _OFTEN = {1: "once", 2: "twice"}
 _TREATED = {NAME: "replaced by a name", GONE: "gone"}
 _MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
-@dataclass(frozen=True)
-class _Words:
-    """A limit's name, how its value is written, what it does and what happens beyond it."""
-
-    name: str
-    told: _Told
-    means: str
-
-
 def _names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
-
-
-def _yes(is_so: bool) -> str:
-    return "yes" if is_so else "no"
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
@@ -52,10 +48,6 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
     return ", ".join(
         f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
     )
-
-
-def _most(count: int | None) -> str:
-    return "no cap" if count is None else thousands(count)
 
 
 def _tiers(limits: Limits) -> str:
@@ -84,261 +76,52 @@ def who_approves(tier: Tier) -> str:
     return "two reviewers" if is_two else "any reviewer"
 
 
-_PEOPLE = {
-    "inbox": _Words(
-        "Human approval enabled",
-        lambda p: _yes(p.inbox),
-        "If no, a run stops where it would have asked a reviewer.",
+# Limits that are told from more than their own value.
+_TOLD: Mapping[str, Callable[[Limits], str]] = {
+    "tiers": _tiers,
+    "tools": lambda p: _names(map(tool_title, p.proposable)),
+    "off": lambda p: _names(tool_title(one) for one in p.proposable if one not in p.executable),
+    "tool_calls": lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
+    "tool_repeats": lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
+    "redaction": lambda p: _names(
+        f"{_MASKED[kind]} ({_TREATED[treatment]})"
+        for kind, treatment in p.redaction.items()
+        if treatment != OFF
     ),
-    "escalation_seconds": _Words(
-        "Time to decide",
-        lambda p: duration(p.escalation_seconds),
-        "A request that nobody decides within this time is rejected automatically.",
-    ),
-    "four_eyes": _Words(
-        "No self-approval",
-        lambda p: _yes(p.four_eyes),
-        "If yes, nobody can decide the requests of a run that they launched, or of one that "
-        "repeats it.",
-    ),
-    "max_empty_ends": _Words(
-        "Ends asked about, per run",
-        lambda p: (
-            f"at most {with_unit(p.max_empty_ends, 'times')}" if p.max_empty_ends else "never"
-        ),
-        "An agent whose answer claims that something was done or will be, while nothing was "
-        "carried out, blocked or put to a person, is told so and may propose the call or say why "
-        "not.",
-    ),
-    "max_send_backs": _Words(
-        "Requests sent back, per run",
-        lambda p: (
-            f"at most {with_unit(p.max_send_backs, 'times')}" if p.max_send_backs else "never"
-        ),
-        "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
-        "may propose something else, which waits for a reviewer again. After that many, the "
-        "requests of the run can only be approved, changed or rejected.",
-    ),
-    "tiers": _Words(
-        "Who approves which amounts",
-        _tiers,
-        "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
-        "may approve within their own limits; anyone who reviews may reject. With two people, the "
-        "request waits until a second person has approved exactly what the first did. A tier that "
-        "does not answer in its time passes the request on to the next.",
-    ),
-    "open_per_launcher": _Words(
-        "Requests waiting, per launcher",
-        lambda p: _most(p.open_per_launcher),
-        "With this many waiting, the same person cannot launch more runs until some are decided.",
-    ),
-    "open_per_subject": _Words(
-        "Requests waiting, per subject",
-        lambda p: _most(p.open_per_subject),
-        "With this many waiting about one subject, nobody can launch more runs about "
-        "it until some are decided.",
-    ),
-    "hand_over": _Words(
-        "Unsolved cases go to people",
-        lambda p: _yes(p.hand_over),
-        "If yes, a case that every specialist declines waits for a reviewer to take it over. If "
-        "no, its run stops.",
-    ),
+}
+_IN_UNITS: Mapping[str, Callable[[Any], str]] = {
+    "seconds": duration,
+    "micro-USD": cost,
+    "days": partial(with_unit, unit="days"),
+    "times": lambda most: f"at most {with_unit(most, 'times')}" if most else "never",
+    "tools": lambda names: _names(map(tool_title, names)),
+}
+
+
+def _told(limit: LimitField, limits: Limits) -> str:
+    """Return the value of one of the console's limits in words."""
+    if limit.name in _TOLD:
+        return _TOLD[limit.name](limits)
+    own = limits if hasattr(limits, limit.name) else limits.reference
+    value = getattr(own, limit.name)
+    if limit.unit:
+        return _IN_UNITS[limit.unit](value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return _names(value)
+    if isinstance(value, int):
+        return thousands(value)
+    return "no cap" if value is None else str(value)
+
+
+# By topic; each limit by its name in the document.
+WORDS: dict[str, dict[str, LimitField]] = {
+    topic: {name: one for name, one in LIMITS.items() if one.topic == topic and one.label}
+    for topic in dict.fromkeys(one.topic for one in LIMITS.values() if one.label)
 }
 # What a desk's part of a document says, for any of its patterns; the page lists rules apart.
-OF_DESK = {
-    "tools": _Words(
-        "Tools",
-        lambda p: _names(map(tool_title, p.proposable)),
-        "Any other tool is refused before the rules are checked.",
-    ),
-    "off": _Words(
-        "Tools that are off",
-        lambda p: _names(tool_title(tool) for tool in p.proposable if tool not in p.executable),
-        "The agent may propose them, and they are refused when they are called.",
-    ),
-    "tool_calls": _Words(
-        "Calls of one tool in a run",
-        lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
-        "An agent that proposes one more is told so, as it seems to be in a loop. If it cannot be "
-        "told, the run stops.",
-    ),
-    "tool_repeats": _Words(
-        "The same call in a run",
-        lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
-        "How often one tool may be called with exactly the same values. An agent that does so "
-        "once more is told so. If it cannot be told, the run stops.",
-    ),
-    "rolling_days": _Words(
-        "Amounts are added up over",
-        lambda p: with_unit(p.rolling_days, "days"),
-        "In this period, what was paid for the same thing without approval counts as one sum, and "
-        "so does what one reviewer approved: a large amount cannot be split into small ones.",
-    ),
-    "required": _Words(
-        "Required sources",
-        lambda p: _names(map(tool_title, p.required)),
-        "A plan for a report that leaves one of them out is blocked.",
-    ),
-    "critical": _Words(
-        "Critical sources",
-        lambda p: _names(map(tool_title, p.critical)),
-        "If one of them fails, no report is written.",
-    ),
-    "calls_per_minute": _Words(
-        "Calls of an agent in a minute",
-        lambda p: thousands(p.calls_per_minute),
-        "How often an agent that runs elsewhere may open a session or propose, in all its "
-        "sessions together. Further calls are refused until a minute has passed.",
-    ),
-    "idle_seconds": _Words(
-        "Idle time of an agent's session",
-        lambda p: duration(p.idle_seconds),
-        "After so long without a call, while nothing waits for a person, the session of an agent "
-        "that runs elsewhere is closed.",
-    ),
-}
-_TOOL_LIMITS = {
-    "profile": _Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
-    "call_seconds": _Words(
-        "Time for one call",
-        lambda p: duration(p.call_seconds),
-        "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
-    ),
-    "errors_fail": _Words(
-        "A tool's error fails the step",
-        lambda p: _yes(p.reference.errors_fail),
-        "If no, a step whose tool reported an error is shown as if it had worked.",
-    ),
-}
-_BUDGETS = {
-    "max_steps": _Words(
-        "Steps",
-        lambda p: thousands(p.max_steps),
-        "Actions the agent may propose in one run. The next one stops the run.",
-    ),
-    "max_blocks": _Words(
-        "Second chances after a block",
-        lambda p: thousands(p.max_blocks),
-        "How often in a run the agent is told why it was blocked and may propose something else. "
-        "The next block stops the run.",
-    ),
-    "max_tool_calls": _Words(
-        "Tool calls",
-        lambda p: thousands(p.max_tool_calls),
-        "How often one run may call tools. An agent that proposes one more is told so and may "
-        "answer; if it cannot be told, the run stops.",
-    ),
-    "max_seconds": _Words(
-        "Working time",
-        lambda p: duration(p.max_seconds),
-        "Time that models and tools take; waiting for people does not count. When it is used up, "
-        "the run stops.",
-    ),
-    "max_tokens": _Words(
-        "Tokens",
-        lambda p: thousands(p.max_tokens),
-        "Text that models read and write in one run, about four letters each. When they are used "
-        "up, the run stops.",
-    ),
-    "max_cost_micro_usd": _Words(
-        "Model cost",
-        lambda p: cost(p.max_cost_micro_usd),
-        "What one run may spend on models. When it is used up, the run stops.",
-    ),
-    "outlasts_outages": _Words(
-        "Waits out model outages",
-        lambda p: _yes(p.outlasts_outages),
-        "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
-        "stops.",
-    ),
-    "finishes_letters": _Words(
-        "Letters are finished when time is up",
-        lambda p: _yes(p.finishes_letters),
-        "If yes, a run that has paid still writes the letter about it after its working time is "
-        "used up.",
-    ),
-    "late": _Words(
-        "May run past the working time",
-        lambda p: _names(p.late),
-        "Models and tools that are still used when the working time is used up.",
-    ),
-    "late_calls": _Words(
-        "Finishes calls under way",
-        lambda p: _yes(p.reference.late_calls),
-        "If yes, the result of a call that began in time is used even if it comes too late.",
-    ),
-    "finalize": _Words(
-        "Closing answer after the last step",
-        lambda p: _yes(p.reference.finalize),
-        "If yes, an agent that has used all its steps is asked once more, for a closing answer.",
-    ),
-}
-_PATTERNS = {
-    "call_attempts": _Words(
-        "Attempts at a task",
-        lambda p: thousands(p.call_attempts),
-        "How often a report's task is tried when it takes too long. Then it counts as failed.",
-    ),
-    "at_once": _Words(
-        "Tasks side by side",
-        lambda p: thousands(p.at_once),
-        "How many tasks of a report run at the same time, or how many calls of an agent that runs "
-        "elsewhere may wait for people side by side.",
-    ),
-    "judge": _Words(
-        "A model may judge drafts",
-        lambda p: _yes(p.judge),
-        "If no, workflows whose drafts a model would judge cannot be launched.",
-    ),
-    "max_reorients": _Words(
-        "Corrections per draft",
-        lambda p: with_unit(p.max_reorients, "times"),
-        "How often the judging model may send one draft back. If it objects again, a reviewer "
-        "decides. What the agent rewrites by itself does not count.",
-    ),
-}
-# Flags for replaying recorded cases only; all are off in the strict profile.
-_REPLAYS = {
-    "forget_refusals": _Words(
-        "Only the latest refusal counts",
-        lambda p: _yes(p.reference.forget_refusals),
-        "If yes, only the specialist who declined last may not be asked again.",
-    ),
-    "self_reported": _Words(
-        "Count only self-reported deviations",
-        lambda p: _yes(p.reference.self_reported),
-        "If yes, a draft counts as off its plan only where its agent says so itself.",
-    ),
-    "marker_word": _Words(
-        "Stop word ends iteration",
-        lambda p: _yes(p.reference.marker_word),
-        "If yes, a draft is final once its agent writes the word CONVERGED.",
-    ),
-}
-_PRIVACY = {
-    "redaction": _Words(
-        "Masked before anything is kept",
-        lambda p: _names(
-            f"{_MASKED[kind]} ({_TREATED[treatment]})"
-            for kind, treatment in p.redaction.items()
-            if treatment != OFF
-        ),
-        "Wherever people, models or tools write them. A name stands for the same value everywhere, "
-        "so the policy can compare it, and only tools and people who decide get the value. What is "
-        "gone nobody gets, and a call that would need it is blocked. Keys and passwords are gone "
-        "under every policy; docs/personal-data.md lists the forms that are found.",
-    ),
-}
-# By topic; each limit by its name in the document.
-WORDS: dict[str, dict[str, _Words]] = {
-    "People": _PEOPLE,
-    "Rules and tools": _TOOL_LIMITS,
-    "Budgets of a run": _BUDGETS,
-    "Reports, cases and workflows": _PATTERNS,
-    "Compatibility with recorded cases": _REPLAYS,
-    "Personal data": _PRIVACY,
-}
+OF_DESK = WORDS.pop(EACH_DESK)
 
 
 # A policy's section for each desk, in the desk's words.
@@ -402,7 +185,7 @@ def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[LimitLine]
     if pattern:
         words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
     shown = [words[key] for key in held if key in words]
-    return lines + [LimitLine(word.name, word.means, word.told(here)) for word in shown]
+    return lines + [LimitLine(word.label, word.help, _told(word, here)) for word in shown]
 
 
 def _brief(desk: Desk | None) -> str:
@@ -460,7 +243,7 @@ def lines(
         here = {desk: tiers[desk]} if desk in tiers else None
         limits = replace(limits.of(pattern, desk), tiers=here)
     return [
-        (topic, [LimitLine(word.name, word.means, word.told(limits)) for word in words.values()])
+        (topic, [LimitLine(word.label, word.help, _told(word, limits)) for word in words.values()])
         for topic, words in WORDS.items()
     ]
 
@@ -478,7 +261,7 @@ class LimitDifference:
 def differences(old: Limits, new: Limits) -> list[LimitDifference]:
     """Return the changes between two versions, in the order of the page."""
     said = [
-        (word.name, word.told(old), word.told(new))
+        (word.label, _told(word, old), _told(word, new))
         for words in WORDS.values()
         for word in words.values()
     ]
@@ -500,7 +283,7 @@ def _of_part(
         states = ["none" if part is None else "in force" for part in held]
         yield LimitDifference(what, where, *states)
         return
-    was, now = (_told(desk, limits, pattern) for limits in (old, new))
+    was, now = (_desk_in_words(desk, limits, pattern) for limits in (old, new))
     for line in dict.fromkeys((*was, *now)):
         pair = was.get(line, _AS_ELSEWHERE), now.get(line, _AS_ELSEWHERE)
         if pair[0] != pair[1]:
@@ -513,11 +296,11 @@ def _of_part(
 _AS_ELSEWHERE = "as for any run"
 
 
-def _told(desk: str, limits: Limits, pattern: str) -> dict[str, str]:
+def _desk_in_words(desk: str, limits: Limits, pattern: str) -> dict[str, str]:
     """Return the limits of a desk or of a pattern's part in words, by name, its rules last."""
-    told = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
+    said = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
     here = limits.of(pattern, desk)
-    return told | {"Rules": ", ".join(map(rule_in_full, here.rules))}
+    return said | {"Rules": ", ".join(map(rule_in_full, here.rules))}
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:
@@ -548,7 +331,6 @@ change them; the **Policy** page explains them in full.
 _OF_DESK = "Under `desks.<name>`, and for one pattern under `desks.<name>.patterns.<pattern>`."
 _HEAD = "| key | name, value and meaning |\n|---|---|\n"
 _WORDS = 24  # of a text
-_FOR_CASES = "Compatibility with recorded cases"  # no policy in force has them
 
 
 def policy_reference() -> str:
@@ -561,10 +343,10 @@ def policy_reference() -> str:
     parts = [_BEGIN + "\n".join(rules) + "\n", _of_desks(limits)]
     for topic, words in WORDS.items():
         rows = [
-            _row(key, f"{word.name}: {word.told(limits)}.", word.means)
+            _row(key, f"{word.label}: {_told(word, limits)}.", word.help)
             for key, word in words.items()
         ]
-        if topic != _FOR_CASES:
+        if topic != REPLAYS:
             parts.append(f"## {topic}\n\n{_HEAD}" + "\n".join(rows) + "\n")
     return "\n".join(parts) + "\n<!-- end -->\n"
 
@@ -572,7 +354,7 @@ def policy_reference() -> str:
 def _of_desks(limits: Limits) -> str:
     """Return the table of a desk's part, with the limits that each desk declares."""
     words, here = OF_DESK.items(), limits.of("supervisor", next(iter(DESKS)))
-    rows = [_row(key, f"{word.name}: {word.told(here)}.", word.means) for key, word in words]
+    rows = [_row(key, f"{word.label}: {_told(word, here)}.", word.help) for key, word in words]
     for desk in DESKS.values():
         for one in desk.limit_fields:
             value = in_words(one.default, {**one.schema, "unit": one.unit})

@@ -114,7 +114,7 @@ def at_routing(**more: object) -> dict[str, object]:
         (at_routing(off=["rm"]), "names the tool 'rm'"),
         (at_bank(caps={"EURO": {}}), "The desk 'bank': no currency is 'EURO'"),
         (at_bank(limits={"colour": "red"}), "The desk 'bank': colour"),
-        (at_bank(patterns=[]), "has an object for each of its patterns"),
+        (at_bank(patterns=[]), "The desk 'bank': patterns cannot be []"),
         (at_routing(colour="red"), "routing at the desk 'bank' has no 'colour'"),
         (at_routing(tiers={}), "routing at the desk 'bank' has no 'tiers'"),
         (at_routing(max_steps=-1), "max_steps cannot be -1"),
