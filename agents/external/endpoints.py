@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Header, Query, Router, Status
@@ -341,21 +341,12 @@ def read_rows(
     limit: int = Query(100, ge=1, le=1000),
 ) -> dict[str, Any]:
     """Read a workspace's rows, as they are kept: masked as the policy says."""
-    kind = _TABLES[table]
-    whole = kind.rows(request.auth)  # type: ignore[attr-defined]
-    if after and kind.order.place(whole.model, after) is None:
+    rows, time, show = _TABLES[table]
+    order = Keyset(time, is_oldest_first=True)
+    if after and order.place(rows.model, after) is None:
         raise HttpError(422, "after: this is not the `next` of an answer.")
-    listed = kind.order.page(whole, after, limit)
-    rows = [{"id": row.pk, **kind.show(row)} for row in listed.rows]
-    return {"rows": rows, "next": listed.older or None}
-
-
-class _PagedRows(NamedTuple):
-    """Rows that a key of a workspace reads, oldest first."""
-
-    rows: Callable[[Workspace], QuerySet[Any]]
-    order: Keyset
-    show: Callable[[Any], dict[str, Any]]
+    page = order.page(rows.filter(workspace=request.auth), after, limit)  # type: ignore[attr-defined]
+    return {"rows": [{"id": row.pk, **show(row)} for row in page.rows], "next": page.older or None}
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -389,29 +380,15 @@ def _event(event: Event) -> dict[str, Any]:
     return fields | {"run": event.run_id, "facts": facts_of(event)}
 
 
-def _requests(workspace: Workspace) -> QuerySet[Escalation]:
-    requests = Escalation.objects.filter(workspace=workspace, run__workspace=workspace)
-    return requests.select_related("run__agent", "decided_by")
-
-
-_BY_KEY = Keyset(is_oldest_first=True)
-_TABLES: Mapping[str, _PagedRows] = {
-    "runs": _PagedRows(
-        lambda home: Run.objects.filter(workspace=home).select_related(
-            "policy", "launched_by", "agent"
-        ),
-        Keyset("created_at", is_oldest_first=True),
-        _run,
-    ),
-    "requests": _PagedRows(_requests, _BY_KEY, _request),
-    "decisions": _PagedRows(
-        lambda home: _requests(home).filter(decided_at__isnull=False),
-        Keyset("decided_at", is_oldest_first=True),
-        _decision,
-    ),
-    "events": _PagedRows(
-        lambda home: Event.objects.filter(workspace=home).prefetch_related("texts"), _BY_KEY, _event
-    ),
+_REQUESTS = Escalation.objects.filter(run__workspace=F("workspace")).select_related(
+    "run__agent", "decided_by"
+)
+# Rows of all workspaces, the time that orders them before their key, and how one is shown.
+_TABLES: Mapping[str, tuple[QuerySet[Any], str, Callable[[Any], dict[str, Any]]]] = {
+    "runs": (Run.objects.select_related("policy", "launched_by", "agent"), "created_at", _run),
+    "requests": (_REQUESTS, "", _request),
+    "decisions": (_REQUESTS.filter(decided_at__isnull=False), "decided_at", _decision),
+    "events": (Event.objects.prefetch_related("texts"), "", _event),
 }
 
 
