@@ -203,44 +203,52 @@ def _run(homes: int) -> CompiledSelect[Run]:
     return CompiledSelect(ours.select_related("policy", "launched_by", "agent", "workspace").all)
 
 
+def _run_as(user: User, pk: UUID, roles: Collection[Role], denial: str) -> Run:
+    """Return a run of a workspace where a person has one of these roles."""
+    run = run_for(user, pk)
+    if membership(user, run.workspace_id).role not in roles:
+        raise PermissionDenied(denial)
+    return run
+
+
 def run_to_cancel(user: User, pk: UUID) -> Run:
     """Return a run that a person may stop. Raises Http404, PermissionDenied."""
-    found = run_for(user, pk)
-    if membership(user, found.workspace_id).role not in CANCELS:
-        raise PermissionDenied("Only operators, reviewers and admins can stop runs.")
-    return found
+    return _run_as(user, pk, CANCELS, "Only operators, reviewers and admins can stop runs.")
 
 
 def run_to_settle(user: User, pk: UUID) -> Run:
     """Return a run whose lost calls a person may settle. Raises Http404, PermissionDenied."""
-    found = run_for(user, pk)
-    if membership(user, found.workspace_id).role not in DECIDES:
-        raise PermissionDenied("Only reviewers and admins can say what became of a call.")
-    return found
+    return _run_as(user, pk, DECIDES, "Only reviewers and admins can say what became of a call.")
 
 
 def run_to_audit(user: User, pk: UUID) -> Run:
     """Return a run whose record a person may read. Raises Http404, PermissionDenied."""
-    found = run_for(user, pk)
-    if membership(user, found.workspace_id).role not in AUDITS:
-        raise PermissionDenied("Only auditors and admins can open case files.")
-    return found
+    return _run_as(user, pk, AUDITS, "Only auditors and admins can open case files.")
 
 
 def run_to_launch_again(user: User, pk: UUID) -> Run:
     """Return a run that a person may launch again. Raises Http404, PermissionDenied."""
-    found = run_for(user, pk)
-    if membership(user, found.workspace_id).role not in LAUNCHES:
-        raise PermissionDenied("Only operators and admins can launch runs.")
-    return found
+    return _run_as(user, pk, LAUNCHES, "Only operators and admins can launch runs.")
+
+
+def _is_admin(part: Membership) -> bool:
+    return part.role == Role.ADMIN
+
+
+def _workspaces_where(
+    may: Callable[[Membership], bool], user: User, denial: str
+) -> list[Workspace]:
+    """Return the workspaces in which a person may do something. Raises PermissionDenied."""
+    workspaces = [part.workspace for part in parts_of(user) if may(part)]
+    if not workspaces:
+        raise PermissionDenied(denial)
+    return workspaces
 
 
 def workspace_to_launch_in(user: User) -> Workspace:
     """Return the first workspace that a person may launch runs in. Raises PermissionDenied."""
-    found = next((part for part in parts_of(user) if part.role in LAUNCHES), None)
-    if found is None:
-        raise PermissionDenied("Only operators and admins can launch runs.")
-    return found.workspace
+    denial = "Only operators and admins can launch runs."
+    return _workspaces_where(lambda part: part.role in LAUNCHES, user, denial)[0]
 
 
 def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
@@ -256,7 +264,7 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
     """
     parts = {str(part.workspace_id): part for part in parts_of(user)}
     part = parts.get(pk)
-    may = part.role == Role.ADMIN if part else any(p.role == Role.ADMIN for p in parts.values())
+    may = _is_admin(part) if part else any(map(_is_admin, parts.values()))
     if not may:
         raise PermissionDenied("Only admins can turn a kill switch on or off.")
     if part is None:
@@ -269,47 +277,39 @@ def workspaces_to_audit(user: User, what: str = "the audit log") -> list[Workspa
 
     `what` names what they wanted to read, for the message.
     """
-    mine = [part.workspace for part in parts_of(user) if part.role in AUDITS]
-    if not mine:
-        raise PermissionDenied(f"Only auditors and admins can open {what}.")
+    denial = f"Only auditors and admins can open {what}."
+    mine = _workspaces_where(lambda part: part.role in AUDITS, user, denial)
     return sorted(mine, key=lambda workspace: workspace.pk)
 
 
 def workspaces_to_notify(user: User) -> list[Workspace]:
     """Return the workspaces for which a person sets up notifications. Raises PermissionDenied."""
-    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
-    if not found:
-        raise PermissionDenied("Only admins can set up notifications and open the delivery log.")
-    return found
+    denial = "Only admins can set up notifications and open the delivery log."
+    return _workspaces_where(_is_admin, user, denial)
 
 
 def has_agents(part: Membership) -> bool:
     """Tell whether a member may open agents: all as an admin, or their own."""
     owns = part.role in LAUNCHES and getattr(part, "owns_agents", False)
-    return part.role == Role.ADMIN or owns
+    return _is_admin(part) or owns
 
 
 def workspaces_with_agents(user: User) -> list[Workspace]:
     """Return the workspaces in which a person may open agents. Raises PermissionDenied."""
-    found = [part.workspace for part in parts_of(user) if has_agents(part)]
-    if not found:
-        raise PermissionDenied("Only admins and the owners of agents can open agents and keys.")
-    return found
+    denial = "Only admins and the owners of agents can open agents and keys."
+    return _workspaces_where(has_agents, user, denial)
 
 
 def workspaces_to_add_agents(user: User) -> list[Workspace]:
     """Return the workspaces to which a person may add agents and keys. Raises PermissionDenied."""
-    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
-    if not found:
-        raise PermissionDenied("Only admins can add agents, and keys that read a workspace.")
-    return found
+    denial = "Only admins can add agents, and keys that read a workspace."
+    return _workspaces_where(_is_admin, user, denial)
 
 
 def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:
     """Return the agents of a workspace whose keys a person may see: all, or their own."""
-    found = ExternalAgent.objects.filter(workspace=workspace)
-    is_admin = membership(user, workspace.pk).role == Role.ADMIN
-    return found if is_admin else found.filter(owner=user)
+    agents = ExternalAgent.objects.filter(workspace=workspace)
+    return agents if _is_admin(membership(user, workspace.pk)) else agents.filter(owner=user)
 
 
 def agent_to_change(user: User, pk: int) -> ExternalAgent:
@@ -331,7 +331,7 @@ def member_for(user: User, pk: int) -> Membership:
 def member_to_change(user: User, pk: int) -> Membership:
     """Return a member whose role and limits a person may change. Raises 404 or PermissionDenied."""
     found = member_for(user, pk)
-    if membership(user, found.workspace_id).role != Role.ADMIN:
+    if not _is_admin(membership(user, found.workspace_id)):
         raise PermissionDenied(_STAFF)
     return found
 
@@ -341,10 +341,7 @@ _STAFF = "Only admins can change members and teams."
 
 def _to_staff(user: User) -> list[Workspace]:
     """Return the workspaces whose members a person may change. Raises PermissionDenied for none."""
-    mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
-    if not mine:
-        raise PermissionDenied(_STAFF)
-    return mine
+    return _workspaces_where(_is_admin, user, _STAFF)
 
 
 def workspace_to_staff(user: User, slug: str) -> Workspace:
