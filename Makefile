@@ -53,7 +53,7 @@ types: install-dev
 	$(BIN)/lint-imports
 	scripts/check-settings
 	$(BIN)/python scripts/check-docs
-
+	$(BIN)/python scripts/check-docs --screens
 lint: install-dev ## Only the code's form
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

@@ -162,7 +162,7 @@ class Head:
                     raise ValueError("a chain stands in two workspaces")
                 self.moved |= part["moved"]
             if not all(map(WORKSPACE.fullmatch, [*self.parts, *self.others])):
-                raise ValueError("a workspace has an id that is none")
+                raise ValueError("a workspace has an unreadable id")
             if self.parts.keys() & self.others.keys():
                 raise ValueError("a workspace stands twice in a head")
             own_parts = {name: sha256(part) for name, part in self.parts.items()}
@@ -194,7 +194,7 @@ class Chain:
         has_only(line, "name", "count", "hash", "archived")
         self.name, self.count, self.hash = line["name"], line["count"], line["hash"]
         if not NAME.fullmatch(self.name):
-            raise ValueError("a chain has a name that is none")
+            raise ValueError("a chain has an unreadable name")
         self.seq, self.previous, self.workspace = 0, "", ""
         if archived := line.get("archived"):  # its first events are in an archive
             has_only(archived, "count", "hash", "workspace")
@@ -265,7 +265,7 @@ class Check:
         if archive := line.get("archive"):
             has_only(archive, "number", "before")
             if type(archive["number"]) is not int or len(line["workspaces"]) != 1:
-                raise ValueError("an archive has a number that is none, or several workspaces")
+                raise ValueError("an archive has no number, or several workspaces")
             time_of(archive["before"])
             self.archive = archive
         self.at, self.workspaces = line["at"], line["workspaces"]
@@ -273,7 +273,7 @@ class Check:
         if not names or not all(map(NAME.fullmatch, names)):
             raise ValueError("it names no workspace")
         if not all(map(SLUG.fullmatch, self.workspaces.values())):
-            raise ValueError("a workspace has a name that is none")
+            raise ValueError("a workspace has an unreadable name")
         if "run" in line:
             self.run = f"run/{line['run']}"
             if not NAME.fullmatch(self.run) or len(names) != 1:
@@ -492,9 +492,7 @@ class Check:
         elif pk not in self.taken:
             self.faults.append(f"workspace/{pk}: no event says that a copy was taken at {self.at}")
         if self.archived[pk] > self.told[pk]:
-            why = (
-                f"its log tells of {self.told[pk]} archived runs, this copy of {self.archived[pk]}"
-            )
+            why = f"its log has {self.told[pk]} archived runs, this copy has {self.archived[pk]}"
             self.faults.append(f"workspace/{pk}: {why}")
         if self.first_bound > 1:
             mine = sorted(
@@ -653,21 +651,21 @@ class Check:
             count, chains = sum(self.beside.values()), len(self.beside)
             yield (
                 f"that {count} events of {chains} chains are from after this copy was taken: it "
-                "does not have them, and one head sealed them together with the event that tells "
-                "of the copy. Seal the record right before a copy, too."
+                "does not have them, and one head sealed them together with the event of "
+                "the copy. Seal the record right before a copy, too."
             )
         if self.run:
             yield "what its workspace is called: the chain that tells it is not in this copy."
         elif not self.first_bound and not self.archive:
             yield "how many chains there are: no head binds them."
         if not self.keys:
-            anew = ""
+            forged = ""
             if not self.kept:
-                anew = ": somebody without the key could have made all of it anew"
+                forged = ": somebody without the key could have forged all of it"
             elif alone := self.uncompared:
-                anew = f": without the key one could make anew what heads {alone[0]} to {alone[-1]}"
-                anew += " seal"
-            yield f"that the seals are genuine: no keys were given (--keys){anew}."
+                forged = f": without the key one could forge what heads {alone[0]} to {alone[-1]}"
+                forged += " seal"
+            yield f"that the seals are genuine: no keys were given (--keys){forged}."
 
 
 def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], bool]:

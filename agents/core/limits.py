@@ -110,7 +110,7 @@ class ReferenceQuirks:
     finalize: bool = _of_run(
         "Closing answer after the last step",
         False,
-        "If yes, an agent that has used all its steps is asked once more, for a closing answer.",
+        "If yes, an agent that has used all its steps is asked for a closing answer.",
     )
     forget_refusals: bool = _of_replays(
         "Only the latest refusal counts",
@@ -157,9 +157,8 @@ class Limits:
     max_empty_ends: _Count = _of_people(
         "Ends asked about, per run",
         0,
-        "An agent whose answer claims that something was done or will be, while nothing was "
-        "carried out, blocked or put to a person, is told so and may propose the call or say why "
-        "not.",
+        "If an answer claims a deed, but no call was executed, blocked or asked about, the agent "
+        "is told so. It may propose the call or say why not.",
         unit="times",
     )
     max_send_backs: _Count = _of_people(
@@ -171,7 +170,7 @@ class Limits:
         unit="times",
     )
     tiers: Overrides | None = _of_people(  # see core.decisions
-        "Who approves which amounts",
+        "Approvers by amount",
         None,
         "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
         "may approve within their own limits; anyone who reviews may reject. With two people, the "
@@ -311,8 +310,8 @@ class Limits:
     tool_repeats: _Counts | None = _of_desk(
         "The same call in a run",
         None,
-        "How often one tool may be called with exactly the same values. An agent that does so once "
-        "more is told so. If it cannot be told, the run stops.",
+        "How often one tool may be called with exactly the same values. An agent that does so "
+        "again is told so. If it cannot be told, the run stops.",
     )
     rolling_days: Annotated[_Count, Field(le=_CENTURY)] = _of_desk(
         "Amounts are added up over",
@@ -506,18 +505,18 @@ def _check_part(where: str, part: Mapping[str, Json], known: Collection[str]) ->
 
 
 def _read_redaction(value: Json) -> Redaction:
-    """Return what becomes of each kind. A list, as policies had before names, says what is gone."""
+    """Return the treatment of each kind. The older form, a list, names the kinds that are gone."""
     if isinstance(value, list | tuple):
         value = {**dict.fromkeys(KINDS, OFF), **dict.fromkeys(value, GONE)}
     if not isinstance(value, dict):
-        raise BadPolicy(f"redaction cannot be {value!r}: it says of each kind what becomes of it.")
+        raise BadPolicy(f"redaction cannot be {value!r}: it is an object of kinds.")
     for kind, treatment in value.items():
         if kind not in KINDS:
             raise BadPolicy(f"redaction has no {kind!r}; it has {', '.join(KINDS)}.")
         if treatment not in TREATMENTS:
             raise BadPolicy(f"{kind} cannot be {treatment!r}: it is {', '.join(TREATMENTS)}.")
-    if silent := [kind for kind in KINDS if kind not in value]:  # nothing is let pass by a slip
-        raise BadPolicy(f"redaction does not say what becomes of {', '.join(silent)}.")
+    if silent := [kind for kind in KINDS if kind not in value]:
+        raise BadPolicy(f"redaction has no treatment of {', '.join(silent)}.")
     return {kind: value[kind] for kind in KINDS}
 
 

@@ -163,7 +163,7 @@ FINAL = replace(
     name="answer",
     tag="answer",
     asks="Let the agent’s answer about {subject} stand",
-    note="Whoever launched the run reads it. Nothing else is done or sent.",
+    note="The launcher of the run reads it. Nothing else is done or sent.",
     answers=(
         Answer(
             APPROVE, "Let it stand", "Let the agent’s answer about {subject} stand", "Let it stand"

@@ -32,12 +32,12 @@ from agents.tools import TOOLS
 
 _ANSWERED = (EXECUTED, NOT_EXECUTED)
 _LATER = (
-    "Say so to whoever asked you, and do not wait: the same call with the same arguments, made "
-    "later, tells what became of it."
+    "Tell this to the person who asked you, and do not wait. The same call with the same "
+    "arguments, made later, returns its outcome."
 )
-_BEGUN = "OUTCOME NOT KNOWN YET. It is being carried out. Do not do it in any other way. " + _LATER
+_BEGUN = "OUTCOME NOT KNOWN YET. It is being executed. Do not do it in any other way. " + _LATER
 _HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
-_AGAIN = " To propose it once more, call `again` with its number, {number}."
+_AGAIN = " To propose it again, call `again` with its number, {number}."
 _OTHER_WORDS = " To ask again, use other words."
 # Why nothing has begun, by whom the call waits for; `ruling` also once a person has decided.
 _WAITS = {

@@ -59,8 +59,7 @@ _HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
 _CALLER = "opsconsole.caller"  # in the scope of a request
 _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
     "again": (
-        "Propose a call once more that was answered before, by its number. What was carried out "
-        "waits for a person.",
+        "Propose an answered call again, by its number. If it was executed, a person is asked.",
         CallAgain,
     ),
     "ask_a_person": ("Ask a person. Nothing is executed; call again for the answer.", AskPerson),
@@ -68,7 +67,7 @@ _OWN: dict[str, tuple[str, type[AskPerson] | type[CallAgain]]] = {
 _INSTRUCTIONS = (
     "Each call is ruled on by a policy and may wait for a person, who may change it. An answer "
     "that begins with NOT DONE or OUTCOME NOT KNOWN YET is no result. The same call with the same "
-    "arguments, made later, is that call: it tells what became of it, and is carried out once."
+    "arguments, made later, is that call: it returns its outcome, and is executed once."
 )
 # What only the person who set up a client can change, in which of its headers.
 _HEADER_OF = {
@@ -78,7 +77,9 @@ _HEADER_OF = {
     **dict.fromkeys(("bad_goal", "no_goal"), "Opsconsole-Goal"),
     "unauthorized": "Authorization",
 }
-_BY_SETTINGS = "No call changes that. Whoever set up this client can, in its header {header}."
+_BY_SETTINGS = (
+    "No call changes that. The person who set up this client can, in its header {header}."
+)
 
 
 class _Caller(NamedTuple):

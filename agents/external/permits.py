@@ -66,7 +66,9 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
                 answer_await(step, {"taken": True}, commit)
                 wake(commit)
         elif not (row.withdrawn_at or _server(run, row)):
-            raise Refused("taken", "It was taken before. Whoever took it executes and reports it.")
+            raise Refused(
+                "taken", "It was taken before. The program that took it executes and reports it."
+            )
         return ProposedCall(row, run)
 
 

@@ -109,10 +109,10 @@ class CallAgain(Body):
 
 
 class ReportCall(Body):
-    """Report what came of a call that you took. The first report stands."""
+    """Report the outcome of a call that you took. The first report counts."""
 
     executed: bool = Field(description="whether it took effect; if you cannot tell, do not report")
-    result: dict[str, Any] = Field({}, description="what came of it", examples=[{"exit_code": 0}])
+    result: dict[str, Any] = Field({}, description="the outcome", examples=[{"exit_code": 0}])
 
 
 class MoveOn(Body):

@@ -238,7 +238,7 @@ class CallKeyReused(Refused):
     def __init__(self, call: int) -> None:
         super().__init__(
             "key_reused",
-            "This key was used for other arguments. Read what became of that call, or propose "
+            "This key was used for other arguments. Read the outcome of that call, or propose "
             "another one under a new key.",
         )
         self.call = call
@@ -467,9 +467,7 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
         if row.withdrawn_at or run.state in ENDED or steps.filter(key=f"{turn}answer").exists():
             return ProposedCall(row, run)
         if has_intent(ProposedCall(row, run)):
-            raise Refused(
-                "too_late", "It was begun and cannot be taken back. Read what became of it."
-            )
+            raise Refused("too_late", "It was begun and cannot be taken back. Read its outcome.")
         row.withdrawn_at = at
         row.save(update_fields=["withdrawn_at"])
         mine = Escalation.objects.filter(run=run, state=EscalationState.OPEN)

@@ -170,7 +170,7 @@ class Waiting:
             try:
                 settled = await self._pool.run(partial(_settled, list(self._waiters)))
             except DatabaseError:  # the endpoint says so itself
-                log.exception("Whoever waits is answered, as it cannot be looked up")
+                log.exception("Waiting callers are answered: their calls cannot be looked up")
                 settled = set(self._waiters)
             for awaited in settled:
                 self._release(awaited, _Woken.SETTLED)

@@ -61,12 +61,12 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
     if behind := _behind(name):
         return behind, BEHIND
     if is_of_a_lock(error):
-        reason = "somebody else holds a lock on it; try again when they are done"
-        outcome = "What was not reported done was not done."
+        reason = "another session holds a lock on it; try again later"
+        outcome = "Nothing beyond the lines above was done."
     else:
         reason = str(error).partition("\n")[0].partition(":")[0].strip() or type(error).__name__
         # The answer to a COMMIT can be lost on its way.
-        outcome = "What was not reported done may have been done: look before you do it again."
+        outcome = "More than the lines above may be done: check before you run it again."
     return f"The database cannot be used ({reason}). {outcome}", UNUSABLE
 
 

@@ -158,7 +158,7 @@ def _deadline(request: Escalation) -> str:
     if request.state != EscalationState.OPEN:
         return f"It was not decided by {moment(request.expires_at)}."
     if request.frozen_at is not None:
-        return "A kill switch is on, and the deadline stands still."
+        return "A kill switch is on, and the deadline is paused."
     return f"Deadline: {moment(request.expires_at)}"
 
 

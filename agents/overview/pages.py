@@ -370,9 +370,9 @@ class Attention:
 
     @property
     def _chain(self) -> str:
-        """Return what became of an approval, with the other requests about the same call."""
+        """Return the outcome of an approval, with the other requests about the same call."""
         if self.code != ASKED_AGAIN or self.later is None:
-            after = f", in place of request {self.earlier}" if self.earlier else ""
+            after = f", instead of request {self.earlier}" if self.earlier else ""
             return f"{after}, not carried out: {why_not(self.code)}"
         if self.later_state == EscalationState.OPEN:
             return f"; {why_not(self.code)}: see request {self.later}"

@@ -179,7 +179,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
         actor = lock_people(workspace, by)
     except Refused:
         raise Refused(
-            "inviter", f"Whoever invited you is no longer an admin of {workspace.name}."
+            "inviter", f"The person who invited you is no longer an admin of {workspace.name}."
         ) from None
     fresh = Invitation.objects.get(pk=invitation.pk)
     is_over = not end_invitation(fresh, InvitationState.ACCEPTED, at=at, actor=user.get_username())

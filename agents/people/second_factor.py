@@ -152,7 +152,7 @@ def reset_factor(
                 raise Refused(
                     "elsewhere",
                     f"{user.get_username()} is also in a workspace of which you are not an admin. "
-                    "Whoever runs the console can use manage.py reset_factor.",
+                    "The operator of the console can use manage.py reset_factor.",
                 )
         if not TOTPDevice.objects.filter(user=user).exists():
             raise Refused("no_factor", f"{user.get_username()} has no second factor.")

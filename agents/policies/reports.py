@@ -39,8 +39,8 @@ def bound(report: Report, action: Action, facts: Facts, limits: Limits) -> Rulin
     return Ruling(
         RulingKind.BLOCK,
         "args_mismatch",
-        f"A task asks about another {report.about} than the report is about; its facts would "
-        "stand under a wrong heading.",
+        f"A task asks about another {report.about} than the report. Its facts would be under a "
+        "wrong heading.",
         risk=70,
         observed=other,
         limit=facts.scope,

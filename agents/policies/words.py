@@ -47,7 +47,7 @@ _ENDS = {
     "withdrawn": "The agent took it back.",
     "untaken": "Its agent's session ended before it was taken.",
     "session_ended": "The session ended before anything was done.",
-    "erased": "What was recorded of it has been erased.",
+    "erased": "Its record has been erased.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
     "max_tokens": "Token limit reached: the run used more tokens than its policy allows.",

@@ -409,7 +409,7 @@ def _check_letter(
         author = "you" if correction else "the agent"
         raise Refused(
             "masked",
-            f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
+            f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} instead of "
             f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
         )
     facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=lock)

@@ -445,7 +445,7 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
         raise Refused("not_on", "This run has not ended, or what it read is no longer here.")
     before = [*(ended.before or ()), _copy_of(ended)]
     if len(json.dumps(before)) > MOST:
-        raise Refused("too_long", "What came before is too long to go on from. Launch a new run.")
+        raise Refused("too_long", "The earlier run is too long to continue. Launch a new run.")
     newer = launch(
         workspace=ended.workspace,
         pattern="supervisor",

@@ -62,7 +62,7 @@ class RunFilter(Filter):
         Field("text", "Words, subject or run"),
         Field("subject", "Subject (number or key)", "subject_key"),
         Field("state", "State", "state"),
-        Field("came_of", "What came of it", "outcome__came_of"),
+        Field("came_of", "Outcome", "outcome__came_of"),
         Field("pattern", "Pattern", "pattern"),
         Field("launcher", "Launched by"),
         Field("agent", "Opened by the agent", "agent__name"),

@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, read_workflow
 
 # What it says of a goal that is no scenario.
-ONLY_SCENARIOS = "The demo model plays scenarios only: launch one, or connect a model of your own."
+ONLY_SCENARIOS = "The demo model plays scenarios only: launch one, or connect a model."
 # What a planner is told besides what the report is about.
 OF_PLANNER = {"goal", "max_tasks", "blocked", "desk", "more_tools"}
 PATTERN_OF = {  # of what asks a model in this role

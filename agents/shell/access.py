@@ -218,7 +218,7 @@ def run_to_cancel(user: User, pk: UUID) -> Run:
 
 def run_to_settle(user: User, pk: UUID) -> Run:
     """Return a run whose lost calls a person may settle. Raises Http404, PermissionDenied."""
-    return _run_as(user, pk, DECIDES, "Only reviewers and admins can say what became of a call.")
+    return _run_as(user, pk, DECIDES, "Only reviewers and admins can settle calls.")
 
 
 def run_to_audit(user: User, pk: UUID) -> Run:

@@ -256,7 +256,7 @@ def test_calls_without_reference_share_a_session_by_subject(scene: Scene) -> Non
     assert (anna.subject_key, ben.subject_key) == ("42", "7")
     assert (later.subject_key, later.again_of) == ("42", None)
     assert later.pk != anna.pk
-    assert "A person stopped the run. No call changes that. Whoever set up" in stopped.text
+    assert "A person stopped the run. No call changes that. The person who set up" in stopped.text
     assert "Open a new" not in stopped.text
     assert Run.objects.filter(agent=agent).count() == 3
 
@@ -333,7 +333,7 @@ def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused
     assert "cannot be kept" in nul.text
     assert loose.text.startswith("call: ")
     assert "(unknown_subject)" in subject.text
-    settings_of = "Whoever set up this client can, in its header Opsconsole-Subject. (no_subject)"
+    settings_of = "set up this client can, in its header Opsconsole-Subject. (no_subject)"
     assert settings_of in nobody.text
     assert nobody.told == {
         "status": "not_executed",

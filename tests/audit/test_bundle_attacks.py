@@ -445,7 +445,7 @@ def test_the_newest_head_kept_elsewhere_follows_the_last_of_the_copy(copy: Copy)
     *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
     (copy.folder / "heads.jsonl").write_text(f"{newest}\n")
     code, said = copy.verify("--head", "heads.jsonl")
-    assert (code, "could make anew what heads 1 to 3 seal" in said) == (4, True), said
+    assert (code, "could forge what heads 1 to 3 seal" in said) == (4, True), said
 
     heads(copy)[-1]["seal"] = "0" * 64
     copy.write()

@@ -76,7 +76,7 @@ def test_a_call_that_was_begun_is_not_said_to_be_not_executed(scene: Scene) -> N
         paid = desk.call("pay", **pay)
 
     assert held.text.startswith("NOT DONE. A person decides. Nothing was executed.")
-    assert begun.text.startswith("OUTCOME NOT KNOWN YET. It is being carried out.")
+    assert begun.text.startswith("OUTCOME NOT KNOWN YET. It is being executed.")
     assert (held.told["status"], begun.told["status"]) == ("waiting", "unknown")
     assert (held.is_error, begun.is_error, paid.is_error) == (False, False, False)
     assert paid.text.startswith("Carried out once on ")

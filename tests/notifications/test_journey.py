@@ -374,7 +374,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     assert "About to expire" not in told["ada"]
     assert "Kill switch turned on by boss" in told["ada"]
     assert told["rita"].count("Assigned to rita: ") == 1  # handed on meanwhile: announced once
-    assert "A kill switch is on, and the deadline stands still." in told["rita"]
+    assert "A kill switch is on, and the deadline is paused." in told["rita"]
     assert "Deadline: " not in told["rita"]
     when = f"{soon + timedelta(minutes=4):%d %b %H:%M} UTC"
     assert f"As of {when}; each page shows what is true now." in told["rita"]

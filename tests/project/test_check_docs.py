@@ -78,15 +78,21 @@ def test_marked_parts_are_exempt(tmp_path: Path, kind: str, mark: str) -> None:
     assert check(tmp_path, f"{GOOD}\n{part}") == (0, [])
 
 
-def test_idioms_on_screens_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("templates/page.html", "<p>{% if a %}It is\n<b>made</b> anew.{% endif %}</p>"),
+        ("agents/page.py", 'raise Refused(\n    f"It is made anew {once}"\n)\n'),
+    ],
+)
+def test_idioms_on_screens_are_found(tmp_path: Path, name: str, text: str) -> None:
     check(tmp_path, GOOD)
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "page.html").write_text("<p>{% if a %}It is made anew.{% endif %}")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
     command = [sys.executable, str(ROOT / "scripts" / "check-docs"), str(tmp_path), "--screens"]
 
     done = subprocess.run(command, capture_output=True, text=True)
 
-    assert (done.returncode, done.stdout) == (
-        1,
-        "templates/page.html:1: wording: “made anew”: 'again', 'regenerated', 'rebuilt'\n",
-    )
+    line = 1 + name.endswith(".py")
+    told = "“made anew”: 'again', 'regenerated', 'rebuilt'"
+    assert (done.returncode, done.stdout) == (1, f"{name}:{line}: wording: {told}\n")

@@ -132,7 +132,7 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
         served_text = page.locator("#run time").first.inner_text()
         expect(page.locator("#live")).to_have_text("Live")
         advance_run(run)
-        expect(page.locator("#run")).to_contain_text("put to a person")
+        expect(page.locator("#run")).to_contain_text("a person was asked")
         assert page.locator("#run time").first.inner_text() == served_text
         written = page.locator("#run .timeline time").first.inner_text()
         exact = page.locator("#run .timeline time").first.get_attribute("datetime")

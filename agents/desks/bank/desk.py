@@ -105,7 +105,7 @@ desk.scenario(
     demo=[
         Routes("account_specialist", QUESTION),
         Routes("payee_specialist", QUESTION),
-        Answers("Papier Hansen is a payee of ours."),
+        Answers("Papier Hansen is one of our payees."),
     ],
 )
 desk.scenario(
@@ -120,7 +120,7 @@ desk.scenario(
 desk.scenario(
     "Day's report from two sources",
     goal="Report on the bills and transfers of the day.",
-    expect="Both are read at the same time. The figures are ours; the agent's words stand apart.",
+    expect="Both are read at the same time. The agent's words are kept apart from our figures.",
     ends="Report, status yellow",
     pattern="orchestrator",
     demo=[Plans("bills_of_day", "transfers_of_day"), Answers("The open bills are to be paid.")],
@@ -143,7 +143,7 @@ desk.scenario(
     "Question is answered from bills and account",
     subject="main",
     goal="What do INV-8 and INV-9 come to, and does the account have it?",
-    expect="Nothing is changed. The record says so, and what the agent wrote stands below it.",
+    expect="Nothing is changed. The record says so, and the agent's words are below it.",
     ends="Answered",
     demo=[
         *(_read_invoice("INV-8"), _read_invoice("INV-9"), Says("read_account", account="main")),

@@ -43,7 +43,7 @@ class RefundLimits:
     )
     rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True)
     # How the recorded cases behave.
-    told_limit_minor: int | None = limit(None, "What a model is told of the limit", hidden=True)
+    told_limit_minor: int | None = limit(None, "Limit that a model is told", hidden=True)
     loose_topics: bool = limit(False, "Keywords within words", hidden=True)
     null_is_none: bool = limit(False, "What is left empty is none", hidden=True)
     fills_reason: bool = limit(False, "A missing reason is made up", hidden=True)

@@ -97,7 +97,7 @@ def positive(given: Json) -> Ruling | None:
         return None
     return block(
         "invalid_refund_amount",
-        "The amount is not above nought, so there is nothing to refund.",
+        "The amount is not above zero, so there is nothing to refund.",
         risk=60,
         flip=f"The least that can be refunded is {in_usd(1)}.",
         observed=given.get("amount_usd"),

@@ -243,7 +243,7 @@ _case(
     "The agent pays, then proposes the same refund again in other words.",
     "Paid once, then blocked",
     "Anna (customer 42) asks for a refund of 300 USD; please make doubly sure that it arrives.",
-    [*paid(ANNA, 300_00)[:2], refund(ANNA, 300_00, reason="The customer asks once more")],
+    [*paid(ANNA, 300_00)[:2], refund(ANNA, 300_00, reason="The customer asks again")],
 )
 _case(
     "loop",

@@ -169,7 +169,7 @@ def _tool(desk: Desk, tool: DeskTool) -> Tool:
             asked,
             note="Its agent executes it once, with exactly these values.",
             pending="Approved. Its agent has not taken it yet.",
-            under_way=f"{tool.title}: its agent has taken it. What came of it is not known yet.",
+            under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
             events={
                 **asked.events,
                 "intended": "The agent took {tool}{of}, to execute it.",

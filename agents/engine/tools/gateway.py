@@ -308,7 +308,7 @@ async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
         async with asyncio.timeout(tool.timeout):
             result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
-        log.error("%s did not say in time what became of %s", tool.name, context.key)
+        log.error("%s did not tell the outcome of %s in time", tool.name, context.key)
         return _UNKNOWN
     except LookupBroken as broken:
         log.exception(broken)
@@ -334,7 +334,7 @@ def outcome_of(tool: Tool, key: str) -> Json:
     except (OutcomeUnknown, DatabaseError):
         raise  # our own database failed: the caller retries as a whole
     except Exception as error:
-        raise LookupBroken(f"{tool.name} could not be asked what became of {key}") from error
+        raise LookupBroken(f"{tool.name} could not be asked for the outcome of {key}") from error
 
 
 # A call may come back after its deadline: the run goes on, and the late reply is recorded.

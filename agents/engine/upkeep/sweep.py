@@ -214,7 +214,7 @@ _URGENT: dict[str, Callable[[], int]] = {
     "ask the next tier": _climb,
     "queue runs whose worker went quiet": _requeue_abandoned,
     "queue runs that were decided": _requeue_decided,
-    "ask what came of calls that agents executed": _ask_what_came,
+    "ask for outcomes of calls that agents executed": _ask_what_came,
     "end runs of silent agents": lambda: end_silent(most=BATCH, at=timezone.now()),
     "settle calls of ended runs": _settle_orphans,
     "ring again": _ring_again,

@@ -17,7 +17,7 @@ from agents.management.operation_command import WORKSPACE, OperationCommand, arg
 class Command(OperationCommand):
     help = (
         "Archive the runs of a workspace that ended before a day (UTC), or empty the texts of "
-        "archived runs that were erased since. Run it again where it was interrupted. Exit code: "
+        "archived runs that were erased since. Run it again after an interruption. Exit code: "
         "0 done, 3 refused, 2 bad usage."
     )
 

@@ -15,12 +15,12 @@ from agents.models import Escalation, Team
 from agents.requests import sharing
 
 VERBS = {
-    "claim": "reserve it for 15 minutes; again, they begin anew",
+    "claim": "reserve it for 15 minutes, or for 15 more",
     "release": "give a claim back",
-    "assign": "hand it over to a person or a team; to neither, it is anybody's",
-    "snooze": "leave it out of one's own views for a while; its deadline stays",
-    "wake": "end one's snooze",
-    "comment": "say something about it, on record",
+    "assign": "assign it to a person or a team (default: end the assignment)",
+    "snooze": "hide it from your own views for a while; its deadline stays",
+    "wake": "end your snooze",
+    "comment": "add a comment to the record",
 }
 
 

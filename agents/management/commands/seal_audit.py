@@ -20,14 +20,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--begin-file",
             action="store_true",
-            help="start a file of heads anew if it is gone, with all heads of the database",
+            help="write a lost file of heads again, with all heads of the database",
         )
 
         parser.add_argument(
             "--lost-key",
             metavar="ID",
             default="",
-            help="continue from a head sealed with this key, which nobody has any more",
+            help="continue from a head sealed with this key, which is lost",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

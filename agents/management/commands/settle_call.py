@@ -9,7 +9,7 @@ from agents.requests import deciding
 
 
 class Command(OperationCommand):
-    help = "Say what became of a lost call of an ended run. Exit code: 0 recorded, 3 refused."
+    help = "Record the outcome of a lost call of an ended run. Exit code: 0 recorded, 3 refused."
     arguments = (
         argument("key", help="the call's key, as on the page of its run"),
         one_of(

@@ -25,8 +25,8 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 
 class Command(BaseCommand):
     help = (
-        "Write a desk of your own, with a tool, a rule, a scenario and its test, into a folder "
-        "outside the console. Exit code: 0 written, 2 bad usage; nothing is written over."
+        "Write a new desk, with a tool, a rule, a scenario and its test, into a folder outside "
+        "the console. No file is overwritten. Exit code: 0 written, 2 bad usage."
     )
     requires_system_checks: list[str] = []
 

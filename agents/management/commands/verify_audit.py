@@ -20,10 +20,10 @@ from agents.models import Head, Run, Tombstone, Workspace
 
 
 class Command(BaseCommand):
-    help = "Check the record against itself and its heads. Exit code: 0 it holds, 3 it does not."
+    help = "Check the record against itself and its heads. Exit code: 0 no fault, 3 a fault."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--run", help="only this run, and the log that tells of its archive")
+        parser.add_argument("--run", help="only this run, and the log that reports its archive")
         parser.add_argument("--workspace", help="only this workspace (its short name)")
         parser.add_argument(
             "--head",
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             help="a copy of the file of heads, kept elsewhere (default: the file of this host)",
         )
         parser.add_argument(
-            "--since-last", action="store_true", help="continue from the last faultless one"
+            "--since-last", action="store_true", help="continue from the last check without a fault"
         )
         parser.add_argument("--json", action="store_true", help="print one document")
 

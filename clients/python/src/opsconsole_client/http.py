@@ -59,8 +59,8 @@ def ask(sent: Sent, give_up: float) -> Flow[Got]:
         rest = max(pause, got.retry_after or 0)
         if time.monotonic() + rest > end:
             raise Unreachable(
-                f"The console did not answer for {give_up:g} seconds. What became of the call "
-                "is not known: ask again, under the same key and the same reference."
+                f"The console did not answer for {give_up:g} seconds. The outcome of the call is "
+                "not known: ask again, under the same key and the same reference."
             )
         yield rest
         pause = min(pause * 2, 5)

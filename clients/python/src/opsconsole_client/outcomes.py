@@ -17,7 +17,7 @@ _NOTES = {
     "executed": "It was executed as `arguments` says. Do not propose the original again.",
     "waiting": "It is not decided yet. Nothing was executed. Do not propose it again.",
     "allowed": "It is allowed and was not executed: the program that you run in has to do that.",
-    "taken": "It is being executed by a program of yours. Do not propose it again.",
+    "taken": "A program of the user is executing it. Do not propose it again.",
     "unknown": "Nobody knows yet whether it was executed; a person is asked. Propose nothing in "
     "its place.",
 }
