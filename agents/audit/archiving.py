@@ -90,8 +90,8 @@ def archive_runs(
 ) -> Archived:
     """Archive a workspace's runs that ended before a time, and delete their events.
 
-    Runs with an open escalation, a write of unknown outcome or unsealed events are left as they
-    are. Raises Refused, OSError.
+    Runs with an open request, a write of unknown outcome or unsealed events stay. Raises Refused,
+    OSError.
     """
     _check_clock(before, at)
     with _alone_in(directory), _empty_log_after():

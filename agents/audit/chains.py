@@ -185,7 +185,7 @@ def _chain_of_run(
     differences = []
     if grave and not grave[1]:
         differences = ["run: its remaining rows differ from when it was archived"]
-    if grave and grave[0].archive.workspace_id != run.workspace_id:  # whose log tells of it
+    if grave and grave[0].archive.workspace_id != run.workspace_id:  # the log of its archive
         differences.append("run: it is in the archive of another workspace")
     if grave and grave[0].event_count and not (events and events[0].seq == 1):
         cut = (grave[0].event_count, grave[0].head_hash)
@@ -255,7 +255,7 @@ class _ChainReader:
         self.first_loose: int | None = None  # the lowest key of an event that no head covers
         self.between: tuple[datetime, datetime] | None = None
         self.fault: Fault | None = None
-        self.unlike: Fault | None = None  # the first event that differs from the sealed one
+        self.unlike: Fault | None = None
         self.doubt: Fault | None = None
         self.recorded = RecordedRows()
 

@@ -57,7 +57,7 @@ _TOGETHER = 500  # values in one transaction
 
 @dataclass(frozen=True)
 class ErasureLeftovers:
-    """Places that an erasure leaves as they are; events by their numbers in the chain."""
+    """What an erasure leaves; events by their numbers in the chain."""
 
     chains: tuple[
         tuple[UUID, tuple[int, ...]], ...
@@ -188,7 +188,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         emptied = ["action", "action_sha256", "comment", "likeness", "patch", "review"]
         escalation.save(update_fields=emptied)
     events = Event.objects.filter(run=run, kind="escalation.not_carried_out")
-    for facts in events.values_list("facts", flat=True):  # what stays of them; once a whole reason
+    for facts in events.values_list("facts", flat=True):  # the rest of them; once a whole reason
         mine = Escalation.objects.filter(pk=facts["escalation"])
         mine.update(not_carried_out=facts["reason"])
     Approval.objects.filter(run=run).update(action_sha256="", patch=None, comment="")
@@ -311,9 +311,10 @@ def _masks(version: PolicyVersion, pattern: str, desk: str) -> bool:
 
 
 def rotate_values() -> int:
-    """Return how many values were encrypted anew. Raises Refused where a key is missing.
+    """Encrypt stored values with the newest key. Return their number. Raises Refused if a key is
+    missing.
 
-    Runs go on meanwhile: what was encrypted with an old key is read until that is taken away.
+    Runs continue meanwhile; old values are readable until the old key is removed.
     """
     lock, count, last = cipher(), 0, 0
     while True:

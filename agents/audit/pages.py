@@ -83,7 +83,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 @action
 @in_utc
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """Export the filtered log as CSV; the file says where it was cut, the log that it was taken."""
+    """Export the filtered log as CSV, and record that; the file shows where it was cut."""
     wanted = LogFilter.of(request.POST)
     workspaces = access.workspaces_to_audit(access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
@@ -339,7 +339,7 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
         events = events.filter(_holds("kind", _INFREQUENT))
     if "event" in given or "all" not in given:
         events = events.filter(kinds)
-    if "agent" in given:  # of its sessions: other events name it in words only
+    if "agent" in given:  # its sessions: other events name it in words only
         events = events.filter(run__agent__name=given["agent"], run__agent__workspace=workspace)
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)

@@ -28,8 +28,8 @@ _SQLITE_TABLES = """
 SELECT name, type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' FROM sqlite_master
 WHERE type IN ('table', 'view')
 """
-# A condition, columns or arguments of its own make another kind; a rule is none of ours. A foreign
-# key is two triggers on either table.
+# Triggers with a condition, columns or arguments of their own are another kind; rules are always
+# foreign. A foreign key is two triggers on either table.
 _POSTGRES_TRIGGERS = """
 SELECT CASE WHEN tgisinternal THEN conname ELSE tgname END, relname, prosrc,
   CASE WHEN tgisinternal THEN -2 WHEN tgqual IS NULL AND tgattr::text = '' AND tgnargs = 0
@@ -51,7 +51,7 @@ SELECT relname, relkind = 'r' AND NOT relrowsecurity
     AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = pg_class.oid)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
 """
-# Asked for all tables at once: Django asks for each, and on SQLite parses its whole text.
+# Read for all tables at once: Django reads each apart, and on SQLite parses its whole text.
 _SQLITE_KEYS = """
 SELECT own.name, fk."from", fk."table", fk."to" FROM sqlite_master own
 JOIN pragma_foreign_key_list(own.name) fk WHERE own.type = 'table'
@@ -63,7 +63,7 @@ SELECT own.relname, mine.attname, other.relname, its.attname FROM pg_constraint
   JOIN pg_attribute its ON its.attrelid = confrelid AND its.attnum = confkey[1]
 WHERE contype = 'f' AND pg_table_is_visible(conrelid)
 """
-# Else a session's own tables and operators come first: what a trigger means is ours.
+# Without this, a session's own tables and operators would come first.
 _POSTGRES_PATH = """
 DO $$ BEGIN EXECUTE format(
 'ALTER FUNCTION {function}() SET search_path = pg_catalog, %I, pg_temp', current_schema());
@@ -277,10 +277,10 @@ def list_faults(faults: Mapping[str, str]) -> str:
 
 # The triggers that keep the record append-only and ended runs unchanged.
 #
-# Whatever program asks, they refuse to change or delete an event or a head, to move a run that
-# has ended, to decide an escalation again and to point a row at another one. For erasure they
-# allow one thing: the text beside an event, and the texts quoted by an ended run, may become
-# empty once. Archived events may be deleted once the archive's own event is sealed.
+# For every program, they refuse to change or delete an event or a head, to move a run that has
+# ended, to decide a request again and to point a row at another one. Erasure may empty the text
+# beside an event, and the texts quoted by an ended run, once. Archived events may be deleted once
+# the archive's own event is sealed.
 
 
 EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")

@@ -328,7 +328,7 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
             target = target._replace(resource=target_of(row.run, left).resource)
     except (BadArguments, KeyError):  # its tool takes other arguments now
         return {}
-    except (AttributeError, TypeError, ValueError):  # not an action of ours
+    except (AttributeError, TypeError, ValueError):  # not one of our actions
         return {"action": Derived("unreadable", "an action")}  # keeps its text out of the fault
     named = target._asdict()
     if not target.resource:  # the facts of a review supply it
@@ -337,7 +337,7 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
 
 
 def _is_closed_untold(escalation: Escalation) -> bool:
-    """Tell whether an approval went uncarried before events recorded that.
+    """Tell whether an approval was not executed, from before events recorded that.
 
     The migration that added the column filled it with the run's end.
     """
@@ -356,10 +356,10 @@ def _digest(name: str, value: Json) -> Row:
     return {name: sha256(value)}
 
 
-# Whether the values are there that a held action or an effect needs: their rows are in no event.
+# Whether the values that a held action or an effect needs exist: no event has their rows.
 #
-# The action is bound by its digest, with the names in it, and a row proves its own value. So a
-# row that is missing, changed or swapped shows as a name in an action that stands for nothing.
+# The action is bound by its digest, with the names in it, and each row proves its own value. A row
+# that is missing, changed or swapped leaves a name that resolves to nothing.
 
 
 _LOCKED = "not readable without the key of the stored values"
@@ -460,7 +460,7 @@ def _trace(
 
 
 def _without_intent_at(desk: Desk) -> Iterator[str]:
-    """Yield the rows of a desk's books that name a run's call and that no call made."""
+    """Yield the rows of a desk's books that name a run's call without an effect."""
     for tool in desk.tools.values():
         if tool.booked is None:
             continue

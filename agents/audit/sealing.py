@@ -146,9 +146,9 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
 
 
 def _refuse_forged(last: seals.SealedHead | None) -> None:
-    """Refuse heads after the file's last that do not chain to one of ours. Raises HeadsDiffer.
+    """Refuse heads after the file's last that do not chain to one of our own. Raises HeadsDiffer.
 
-    Otherwise someone who can only insert rows could have us seal after theirs and keep them.
+    Otherwise someone who can only insert rows could make us seal after theirs.
     """
     number, seal = (last.number, last.seal) if last else (0, "")
     forged, head = 0, None
@@ -383,8 +383,8 @@ def _chains_of_version_1() -> dict[str, list[str]]:
 
 # The copy of the heads outside the database: a file of JSON lines that is only appended to.
 #
-# It reveals an older copy of the database put in its place, and a record cut short together with
-# its heads; so does any copy of the file that the attacker could not reach.
+# It reveals an older copy of the database, and a record cut short together with its heads. So does
+# any copy of the file that the attacker could not reach.
 
 
 _NUMBER = re.compile(rb'"number":(\d{1,18}),')

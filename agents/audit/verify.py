@@ -132,11 +132,11 @@ def prove(
 ) -> Proof:
     """Check chains against themselves and against the heads in the database and in `file`.
 
-    With `since`, read only the heads from there on, the workspaces' own chains, and whole chains of
-    runs with an event that is newer or that these heads seal; if that finds a fault, everything is
-    read, to tell lost events from changed ones. If all workspaces are checked, a sealed chain that
-    is gone is found too. Reads every event and head, a few at a time (see SealedChains).
-    Calls `step` with the number of chains checked.
+    With `since`, it reads only the heads from there on, the workspaces' own chains, and runs with
+    newer events or events that these heads seal. If that finds a fault, everything is read, to tell
+    lost events from changed ones. If all workspaces are checked, it also finds a sealed chain that
+    is gone. A few events and heads are in memory at a time (see SealedChains). Calls `step` with
+    the number of chains checked.
     """
     try:
         with any_text(), SealedChains(is_whole=since is None) as sealed:

@@ -1,4 +1,4 @@
-"""What an agent elsewhere reads: its sessions, and what became of each call it proposed."""
+"""What an external agent reads: its sessions, and the outcome of each call it proposed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_FIRST = ("status", "reason", "arguments", "result", "answered_at")  # of a r
 _UNKNOWN_YET = "Nobody knows yet whether it took effect. A person is asked."
 _HELD = "It is allowed, but a kill switch is on: taken now, it would be refused."
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
-# What a session's events are called for its agent, which reads the rest by the call's number.
+# Names of a session's events for its agent.
 _EVENTS = {
     "escalation.opened": "call.waiting",
     "escalation.decided": "call.decided",
@@ -65,7 +65,7 @@ class ProposedCall(NamedTuple):
 
 
 def run_of(agent: ExternalAgent, run_id: UUID) -> Run:
-    """Return a run that this very agent opened. Raises Run.DoesNotExist."""
+    """Return a run that this agent opened. Raises Run.DoesNotExist."""
     return Run.objects.select_related("policy", "workspace", "agent").get(
         pk=run_id, agent=agent, workspace=agent.workspace_id
     )
@@ -87,7 +87,7 @@ def calls_of(
 ) -> list[ProposedCall]:
     """Return an agent's calls in the order of proposal, of all its sessions or of one.
 
-    A session is all its runs; `run` is any of them. `key` is how the calls' keys begin.
+    A session is all its runs; `run` is any of them. `key` is a prefix of the calls' keys.
     """
     rows = AgentCall.objects.filter(agent=agent, is_end=False, pk__gt=after).order_by("pk")
     rows = rows.filter(reference=run.reference or "") if run else rows
@@ -104,9 +104,9 @@ def with_runs(rows: Iterable[AgentCall]) -> list[ProposedCall]:
 
 
 def events_of(run: Run, *, after: int) -> list[dict[str, Json]]:
-    """Return what happened in a run after an event's number, as its agent may know it.
+    """Return the events of a run after a number, as its agent may see them.
 
-    A number that the run has not reached is another run's: nothing of this one was read.
+    A number beyond the run's newest event comes from another run: all events are returned.
     """
     after = after if after <= run.event_count else 0
     seen = Event.objects.filter(run=run, kind__in=_EVENTS, seq__gt=after).order_by("seq")
@@ -129,19 +129,17 @@ def _event_of(event: Event) -> str:
 
 
 def outcome_of_call(call: ProposedCall) -> dict[str, Json]:
-    """Return what became of one call: see `outcomes_of`."""
     return outcomes_of([call])[0]
 
 
 def outcomes_of(
     calls: Sequence[ProposedCall], *, with_repeats: bool = True
 ) -> list[dict[str, Json]]:
-    """Return what became of calls: their status, and the arguments as they ran or may run.
+    """Return the outcomes of calls: status, and arguments as they ran or may run.
 
-    The status is executed, not_executed, waiting or unknown, and of a call that its agent executes
-    also allowed or taken. Runs are to be read before the
-    ledger, as here: once one has ended nothing more begins. Five queries at most; of calls that
-    repeat others, as many again.
+    The status is executed, not_executed, waiting or unknown; for calls that their agent executes,
+    also allowed or taken. Read runs before the ledger, as here: nothing begins in an ended run. At
+    most five queries, ten with repeated calls.
     """
     kept = {call.run.pk for call in calls if call.row.step and not call.run.is_emptied}
     steps = defaultdict(list)
@@ -191,14 +189,14 @@ def outcomes_of(
 
 
 def _steps_of(calls: Sequence[ProposedCall]) -> QuerySet[Step]:
-    """Return the steps of these calls, and of no other call of their runs."""
+    """Return the steps of these calls only."""
     turns = [(call.run.pk, turn_of(call.row.step)) for call in calls if call.row.step]
     own = [Q(run=run, key__startswith=turn) for run, turn in turns]
     return Step.objects.filter(reduce(or_, own)) if own else Step.objects.none()
 
 
 def _tell_repeats(calls: Sequence[ProposedCall], outcomes: Sequence[dict[str, Json]]) -> None:
-    """Tell of calls what those came to that they repeat, in place of where these are found."""
+    """Add to repeats the outcomes of the calls that they repeat."""
     places = [
         [(one.get("run", str(call.run.pk)), f"{one['turn']}call") for one in outcome["repeats"]]
         for call, outcome in zip(calls, outcomes, strict=True)
@@ -218,7 +216,7 @@ def _tell_repeats(calls: Sequence[ProposedCall], outcomes: Sequence[dict[str, Js
 
 
 def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
-    """Tell of allowed calls which of them a kill switch holds."""
+    """Add to allowed calls whether a kill switch holds them."""
     allowed = [(run, one) for run, one in calls if one["status"] == _ALLOWED]
     where = {run.workspace_id for run, _ in allowed}
     for switch in KillSwitch.objects.standing().filter(workspace__in=where):
@@ -228,7 +226,7 @@ def _tell_held(calls: Sequence[tuple[Run, dict[str, Json]]]) -> None:
 
 
 def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
-    """Return what a call that a slot has waits for, or that its outcome is not known."""
+    """Return what a call waits for, or that its outcome is unknown."""
     if held is None:
         return {"waiting_for": "ruling"}
     held.run = run  # read already
@@ -239,14 +237,14 @@ def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
 
 
 def _outcome_of(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
-    """Return what a call's steps say of it."""
+    """Return a call's outcome by its steps."""
     row, run = call.row, call.run
     texts = ("reason", "sentence", "tool", "rule", "changed_by", "decided_by", "comment")
     outcome: dict[str, Json] = {"key": row.key, "status": WAITING, "kind": "tool", "repeats": []}
     outcome |= dict.fromkeys(texts, "")
     outcome |= dict.fromkeys(("proposed", "arguments", "result", "answered_at"))
     outcome["waiting_for"] = "turn"  # until a slot has it
-    outcome["is_ruling"] = False  # whether it was not carried out for what its ruling says
+    outcome["is_ruling"] = False  # whether its ruling kept it from running
     proposal = next((step.reply for step in own if step.kind == AWAIT), None) or row.asked or {}
     outcome |= {"tool": proposal.get("name", ""), "proposed": proposal.get("args")}
     if "question" in proposal:
@@ -264,7 +262,7 @@ def _outcome_of(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
 
 
 def _known_later(own: list[Step]) -> dict[str, Json]:
-    """Return what became of a call whose slot went on before that was known, if it is by now."""
+    """Return the outcome of a call whose slot went on without it, if known by now."""
     used = [step for step in own if step.kind == USE and step.ended_at is not None]
     if not used or used[-1].failed == EFFECT_UNKNOWN.stored:
         return {}
@@ -276,7 +274,7 @@ def _known_later(own: list[Step]) -> dict[str, Json]:
 
 
 def _left_to_agent(steps: list[Step]) -> str:
-    """Return how a call stands that its agent executes; "" where it has nothing to do."""
+    """Return the status of a call that its agent executes; "" for other calls."""
     left = next((step for step in reversed(steps) if step.ended_at is None), None)
     if left is not None and left.kind == AWAIT:
         return _ALLOWED
@@ -285,12 +283,12 @@ def _left_to_agent(steps: list[Step]) -> str:
 
 
 def _tell_rulings(outcome: dict[str, Json], steps: list[Step], run: Run) -> None:
-    """Fill in how a call was ruled on, what a person made of it, and its result."""
+    """Add a call's ruling, a person's decision and its result."""
     reviews = [step.reply for step in steps if step.kind == "review" and step.reply]
     if reviews:
         last = reviews[-1]
         outcome["is_ruling"] = last["decision"] == "block"
-        # A yes is followed by a review that allows: what a person was asked for says more.
+        # After an approval, the person's change says more than the review that allows it.
         asking = [review for review in reviews if review["decision"] == "escalate"]
         telling = (last if outcome["is_ruling"] or not asking else asking[-1])["deciding"]
         outcome |= {"rule": telling["rule"], "sentence": telling["sentence"]}
@@ -314,12 +312,12 @@ def _tell_rulings(outcome: dict[str, Json], steps: list[Step], run: Run) -> None
 
 
 def _in_units(run: Run, value: Json) -> Json:
-    """Return a value in the units of the schema that the agent was given."""
+    """Return a value in the units of the agent's schema."""
     return to_model_units(value) if tells_plain_numbers(run.desk) else value
 
 
 def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
-    """Return what an ended run left of a call: not executed only where no intent says otherwise."""
+    """Return a call's outcome in an ended run: not executed only where no intent exists."""
     if EffectState.DONE in effects:
         return {"status": EXECUTED, "reason": ""}
     if effects & set(_UNSETTLED):
@@ -331,7 +329,7 @@ def _left_by_end(run: Run, effects: set[str]) -> dict[str, Json]:
 
 
 def _as_sent(call: ProposedCall, value: Json) -> Json:
-    """Return a value with what its agent itself sent where the policy keeps names instead."""
+    """Return a value as its agent sent it, where the policy stores names instead."""
     row, run = call.row, call.run
     if not row.masked or not value or run.is_emptied:
         return value
@@ -343,13 +341,13 @@ def _as_sent(call: ProposedCall, value: Json) -> Json:
     return Pseudonyms(naming(run.workspace_id), own).resolve(value)
 
 
-# The right form of a call, for an agent whose proposal could not be read.
+# The correct form of a call, for an agent whose proposal could not be read.
 
 
 def input_schema(tool: Tool) -> Json:
-    """Return the schema of a tool's arguments. `required` names those that may not be left out.
+    """Return the schema of a tool's arguments; `required` lists those that cannot be left out.
 
-    The console's own models get each argument as required, as strict output wants it.
+    The console's own models get every argument as required, as strict output demands.
     """
     required = getattr(tool.spec, "required", ())
     if isinstance(tool.spec, Mapping):
@@ -363,7 +361,7 @@ def with_integers(name: str, args: Json) -> Json:
 
 
 def without_nulls(name: str, args: Json) -> Json:
-    """Return arguments without each null that stands for one left out. A declared desk reads it."""
+    """Return arguments without each null that stands for an omitted one. For declared desks."""
     spec = TOOLS[name].spec if name in TOOLS else None
     if not (isinstance(spec, Mapping) and isinstance(args, Mapping)):
         return args
@@ -375,10 +373,7 @@ def without_nulls(name: str, args: Json) -> Json:
 
 
 def _form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
-    """Return which tools there are, or how a tool's arguments are written and what is wrong.
-
-    "" for a reason that is no such fault.
-    """
+    """Return the available tools, or a tool's argument form with the fault; "" for other reasons."""
     if not reason.startswith(("invalid_action:", "tool_bad_args:")) or reason.endswith(
         ":too_large"
     ):

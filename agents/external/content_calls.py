@@ -1,8 +1,8 @@
-"""Calls of clients that have no key of their own for a call, such as those that speak MCP.
+"""Calls of clients without keys of their own, such as MCP clients.
 
-A call's key is made of what was sent: an identical call that writes is the same call for the whole
-session. Whether its answer was delivered cannot end that: a server that writes an answer to a
-client that was killed believes that it was read, and the client's next call would pay again.
+The key is made of the content: an identical write is the same call for the whole session. Delivery
+of the answer does not end that. A server cannot know whether a killed client read its answer, and
+the client's next call would pay again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEGUN = "OUTCOME NOT KNOWN YET. It is being executed. Do not do it in any other
 _HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
 _AGAIN = " To propose it again, call `again` with its number, {number}."
 _OTHER_WORDS = " To ask again, use other words."
-# Why nothing has begun, by whom the call waits for; `ruling` also once a person has decided.
+# Why nothing has begun, by what the call waits for; `ruling` also after a person's decision.
 _WAITS = {
     "turn": "It waits for its turn.",
     "ruling": "The policy has not ruled on it yet.",
@@ -47,12 +47,12 @@ _WAITS = {
     "two_people": "A person decides.",
 }
 _DECIDED = "A person has decided. The outcome follows."
-_OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # whatever else changes
+_OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # depends on nothing else
 _SAME_AGAIN = " Call with other arguments: these are refused each time."
 
 
 class Standing(NamedTuple):
-    """What is known of a call at one moment, read under its run's lock."""
+    """The state of a call, read under its run's lock."""
 
     call: ProposedCall
     outcome: dict[str, Json]
@@ -63,9 +63,9 @@ class Standing(NamedTuple):
 
 
 def reference_of(agent: ExternalAgent, subject: str) -> str:
-    """Return the reference of calls that name none: a session of the agent's for each subject.
+    """Return the reference for calls that name none: one session per agent and subject.
 
-    One that was closed as its agent was silent is followed by the next: no call could open that.
+    A session closed for silence is followed by a new one.
     """
     own = f"mcp-{keyed_digest(['subject', agent.pk, subject])[:16]}-"
     mine = Run.objects.filter(agent=agent, reference__startswith=own)
@@ -78,9 +78,9 @@ def reference_of(agent: ExternalAgent, subject: str) -> str:
 def propose_content(
     *, agent: ExternalAgent, run: Run, name: str, args: Json, at: datetime, traceparent: str = ""
 ) -> ProposedCall:
-    """Propose a call, or find the one that is identical. Raises Refused, Run.DoesNotExist.
+    """Propose a call, or find the identical one. Raises Refused, Run.DoesNotExist.
 
-    A look is made anew, unless the last one like it is unanswered or was decided by a person.
+    A read is repeated, unless the last one is unanswered or was decided by a person.
     """
     name = _named(name)
     key = content_key(run, [name, with_integers(name, args)])
@@ -98,10 +98,7 @@ def propose_content(
 
 
 def _named(name: str) -> str:
-    """Return a tool's name as its call is read. Raises Refused for one that an agent executes.
-
-    A client without keys of its own could not take such a call.
-    """
+    """Return a tool's name. Raises Refused for tools that the agent executes: they need a key."""
     name = name.strip()
     if name in TOOLS and TOOLS[name].by_agent:
         raise Refused("not_by_mcp", f"{name} is taken over HTTP only. Nothing was proposed.")
@@ -130,9 +127,9 @@ def ask_content(
 
 
 def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime) -> ProposedCall:
-    """Propose an answered call of a session once more, or find that it was so proposed.
+    """Propose an answered call of a session again, or find that proposal.
 
-    Rule `repeat` puts what was carried out before to a person. Raises Refused, DoesNotExist.
+    If it was executed, rule `repeat` asks a person. Raises Refused, DoesNotExist.
     """
     mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
     before = call_of(agent, mine.get(pk=call_id, is_end=False).pk)
@@ -151,9 +148,9 @@ def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime)
 
 
 def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
-    """Read what is known of an agent's call. One that was begun is unknown, and not waiting.
+    """Read the state of an agent's call. A begun call is unknown, never waiting.
 
-    So "nothing was executed" holds as it is read. Raises DoesNotExist.
+    So "nothing was executed" holds when it is read. Raises DoesNotExist.
     """
     with transaction.atomic():
         run = lock_run(agent, call.run.pk)
@@ -167,11 +164,11 @@ def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
         return Standing(now, outcome)
 
 
-# What a model reads of its call: it knows no status codes, and repeats what it is not told.
+# Texts for a model, which knows no status codes.
 
 
 def words_of(standing: Standing) -> str:
-    """Say what became of a call, or that nothing was executed."""
+    """Return the outcome of a call in words, or that nothing was executed."""
     outcome, call = standing.outcome, standing.call
     if outcome["status"] == "unknown":
         return _BEGUN
@@ -197,14 +194,14 @@ def words_of(standing: Standing) -> str:
 
 
 def as_data(standing: Standing) -> dict[str, Json]:
-    """Return all that the words say, for programs that give their model nothing else."""
+    """Return the state as data, for programs that give their model nothing else."""
     call = standing.call
     made = {"proposed_at": call.row.proposed_at.isoformat(), "was_made_before": not call.is_new}
     return {**standing.outcome, **made, "message": words_of(standing)}
 
 
 def _next_after_no(outcome: dict[str, Json], number: int) -> str:
-    """Say how to go on from a call that was not carried out."""
+    """Return how to go on after a call that was not executed."""
     if outcome["kind"] == "question":
         return _OTHER_WORDS
     is_same_again = outcome["reason"].startswith(_OF_WHAT_WAS_SENT)
@@ -212,7 +209,7 @@ def _next_after_no(outcome: dict[str, Json], number: int) -> str:
 
 
 def _changes(outcome: dict[str, Json]) -> list[str]:
-    """Say what others made of a call, and its result. Their words are data."""
+    """Return a person's changes to a call, and its result. Their words are data."""
     sentences = []
     if outcome["changed_by"] and outcome["status"] == "executed":
         who = outcome["decided_by"] if outcome["changed_by"] == "person" else "The policy"
@@ -225,7 +222,7 @@ def _changes(outcome: dict[str, Json]) -> list[str]:
 
 
 def _repeats(outcome: dict[str, Json]) -> list[str]:
-    """Say what the calls came to that this one repeats."""
+    """Return the outcomes of the calls that this one repeats."""
     sentences = []
     for one in outcome.get("repeats", ()):
         became = one["status"].replace("_", " ")

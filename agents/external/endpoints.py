@@ -1,4 +1,4 @@
-"""The endpoints. An agent's key opens its own runs and nothing else."""
+"""The HTTP endpoints for agents and for keys of a workspace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.shell.listing import Keyset
 from agents.tools import TOOLS, descriptions_of
 
-WAIT = "wait"  # seconds; heeded by agents.external.waiting, before a request gets here
+WAIT = "wait"  # seconds; agents.external.waiting applies it before a request gets here
 _KEY = Header(..., alias="Idempotency-Key")
 _PARENT = Header("", description="W3C trace context: the span that the call belongs to")
 
@@ -81,7 +81,7 @@ add_problems(api)
 
 
 def agent_of(request: HttpRequest) -> ExternalAgent:
-    """Return whose key the request has."""
+    """Return the agent of the request's key."""
     agent: ExternalAgent = request.auth  # type: ignore[attr-defined]  # set by ninja
     return agent
 
@@ -93,7 +93,7 @@ def list_tools(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
-    """Return an agent's tools with their schemas, as every client is told of them."""
+    """Return an agent's tools with their schemas, for every client."""
     policy = agent.workspace.policy
     names = policy.limits_of(EXTERNAL, agent.desk).proposable if policy else ()
     described = descriptions_of(names)
@@ -209,20 +209,20 @@ def read_events(
 
 
 def event_number(given: str) -> int:
-    """Return the number of the last event that somebody has read; 0 for none."""
+    """Return the number of the last event that was read; 0 for none."""
     return int(given) if re.fullmatch(r"[0-9]{1,18}", given) else 0
 
 
 class News(NamedTuple):
-    """What happened in a session since an event, as server-sent events."""
+    """A session's events after a number, as server-sent events."""
 
     body: bytes
-    seen: int  # the number of the last event, told or not
+    seen: int  # number of the last event
     is_over: bool
 
 
 def news_of(agent: ExternalAgent, run_id: UUID, *, after: int) -> News:
-    """Return what happened since the event with this number. Raises Run.DoesNotExist."""
+    """Return a session's events after a number. Raises Run.DoesNotExist."""
     run = calls.run_of(agent, run_id)
     events = calls.events_of(run, after=after)
     body = "".join(
@@ -297,7 +297,7 @@ def _call_answer(request: HttpRequest, call: calls.ProposedCall) -> Status[Any]:
 
 
 def place_of(call: calls.ProposedCall) -> dict[str, Any]:
-    """Return the numbers of a call and its run, by which its agent finds it again."""
+    """Return the numbers of a call and its run."""
     return {"id": call.row.pk, "run": str(call.run.pk)}
 
 
@@ -319,7 +319,7 @@ def _run_answer(run: Run) -> dict[str, Any]:
     }
 
 
-# What a key of a workspace reads: all its rows, oldest first, in pages. It proposes nothing.
+# Reading a workspace's rows by its key: all of them, oldest first, in pages.
 
 
 class ReadingKey(HttpBearer):

@@ -1,4 +1,4 @@
-"""Agents that run elsewhere: who owns them, whether they may propose, and their keys."""
+"""External agents: their owners, their pause, and their keys."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agents.people.workspaces import check_slug, lock_people
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 
-KEYS = 2  # of one agent at a time, so that one can follow the other
+KEYS = 2  # per agent at a time, so that one can replace the other
 _LONGEST_LIFE = timedelta(days=366)
-_USED_EVERY = timedelta(minutes=1)  # the last use of a key is written at most so often
-# As secret scanners find it: its public part, by which people know it, and the secret.
+_USED_EVERY = timedelta(minutes=1)  # minimum time between two writes of a key's last use
+# In the form that secret scanners find: a public prefix, then the secret.
 TOKEN = re.compile(r"(opsc_[0-9a-f]{8})_[0-9a-f]{48}")
 
 
@@ -37,7 +37,7 @@ def set_agent(
     by: User | None = None,
     actor: str = "",
 ) -> ExternalAgent:
-    """Add an agent, or change its owner or whether it is paused. Raises Refused.
+    """Add an agent, or change its owner or pause. Raises Refused.
 
     A new one needs a desk and an owner who may launch runs; its desk stays. A change of owner
     revokes its keys. `by` is the acting admin; without one, a command's `actor` is recorded.
@@ -87,10 +87,10 @@ def make_key(
     by: User | None = None,
     actor: str = "",
 ) -> tuple[AgentKey, str]:
-    """Make a key of an agent, or one that reads a workspace. Return it with its token.
+    """Create a key of an agent, or one that reads a workspace. Return it with its token.
 
-    The token is not kept. `by` is shown it: an admin or, of an agent's, its owner only. For a
-    command, `actor` is whoever runs it, and is shown it. Raises Refused.
+    The token is not stored. `by` sees it: an admin or, for an agent's key, its owner only. For a
+    command, `actor` runs it and sees it. Raises Refused.
     """
     if not timedelta() < lasts <= _LONGEST_LIFE:
         raise Refused("bad_life", f"A key lasts from 1 to {_LONGEST_LIFE.days} days.")
@@ -129,7 +129,7 @@ def revoke_key(
     by: User | None = None,
     actor: str = "",
 ) -> None:
-    """Revoke a key: from the next request on it opens nothing. Raises Refused."""
+    """Revoke a key at once. Raises Refused."""
     with transaction.atomic():
         actor = _lock_keys(home, by) or actor
         if not _revoke(home, home.keys.filter(prefix=prefix, revoked_at=None), actor, at):
@@ -157,7 +157,7 @@ def _lock_keys(home: ExternalAgent | Workspace, by: User | None) -> str:
     if not isinstance(home, ExternalAgent):
         return lock_people(workspace, by)
     lock_people(workspace, None)
-    home.refresh_from_db(fields=["owner"])  # another one may have come meanwhile
+    home.refresh_from_db(fields=["owner"])  # may have changed meanwhile
     if by is None:
         return ""
     require_member(workspace, by, *(LAUNCHES if by.pk == home.owner_id else (Role.ADMIN,)))
@@ -170,7 +170,7 @@ def _places(home: ExternalAgent | Workspace) -> tuple[Workspace, str]:
 
 
 def key_of(token: str, *, at: datetime) -> AgentKey | None:
-    """Return the valid key that this is, and note its use; None for any other text."""
+    """Return the valid key with this token, and record its use; None if there is none."""
     parts = TOKEN.fullmatch(token)
     if parts is None:
         return None
@@ -185,7 +185,7 @@ def key_of(token: str, *, at: datetime) -> AgentKey | None:
 
 
 def agent_of(token: str, *, at: datetime) -> ExternalAgent | None:
-    """Return the agent whose valid key this is; None for any other text."""
+    """Return the agent of a valid token; None for any other text."""
     key = key_of(token, at=at)
     if key is None or key.agent is None:
         return None

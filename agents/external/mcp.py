@@ -1,8 +1,8 @@
-"""The tools of an agent's desk by MCP: streamable HTTP, stateless, each call through policy.
+"""A desk's tools over MCP: streamable HTTP, stateless, each call reviewed by the policy.
 
-The key says whose agent it is, headers say session and subject, and a model's arguments neither.
-A call is held for a few seconds, as many clients give up after five. Then it is answered with what
-is known, and the same call again is how its agent asks.
+The key names the agent; headers name session and subject. A call is held for a few seconds, as many
+clients give up after five. Then the answer is what is known, and the agent repeats the call to ask
+again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from agents.shell.refusal import Refused
 from agents.shell.streams import Ending, Message, Receive, Send
 
 PATH = "/mcp"
-HOLD = 4.0  # seconds, where a client states no limit of its own
+HOLD = 4.0  # seconds, if the client sets no limit
 _GOAL = "Calls of an MCP client."
 _HEADERS = ("reference", "subject", "goal", "wait")  # each as Opsconsole-…
 _CALLER = "opsconsole.caller"  # in the scope of a request
@@ -69,7 +69,7 @@ _INSTRUCTIONS = (
     "that begins with NOT DONE or OUTCOME NOT KNOWN YET is no result. The same call with the same "
     "arguments, made later, is that call: it returns its outcome, and is executed once."
 )
-# What only the person who set up a client can change, in which of its headers.
+# The headers that can change a refusal's cause; only the person who set up the client can.
 _HEADER_OF = {
     **dict.fromkeys(("no_subject", "unknown_subject"), "Opsconsole-Subject"),
     **dict.fromkeys(("bad_reference", "reference_reused"), "Opsconsole-Reference"),
@@ -83,7 +83,7 @@ _BY_SETTINGS = (
 
 
 class _Caller(NamedTuple):
-    """Who sends a request, from its headers alone, and how to learn that they have gone."""
+    """The sender of a request, from its headers alone, and how to learn that they have gone."""
 
     token: str
     headers: dict[str, str]  # of the console, by what follows Opsconsole-
@@ -93,7 +93,7 @@ class _Caller(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """Why nothing was proposed, or is known, as a code and a sentence."""
+    """Why nothing was proposed or is known, as a code and a sentence."""
 
     reason: str
     sentence: str
@@ -101,7 +101,7 @@ class _Refusal(NamedTuple):
 
 
 class Mcp:
-    """The ASGI application before all others, for requests of MCP clients."""
+    """The ASGI application for requests of MCP clients, before all others."""
 
     def __init__(self, waiting: Waiting) -> None:
         self.waiting = waiting
@@ -133,7 +133,7 @@ class Mcp:
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        if scope["method"] != "POST":  # without state there is no stream to open and none to end
+        if scope["method"] != "POST":  # stateless: there is no stream to open or end
             answer = problem(405, "bad_request", "Only POST is answered here.")
             answer["Allow"] = "POST"
             return await send_answer(send, answer)
@@ -169,7 +169,7 @@ class Mcp:
         return None
 
     async def _started(self) -> StreamableHTTPSessionManager:
-        """Return the SDK's manager. Its tasks live in one of ours: the server sends no lifespan."""
+        """Return the SDK's manager. Its tasks run in our own task: the server sends no lifespan."""
         if self._task is None or self._task.done():
             self._over, self._ready = asyncio.Event(), asyncio.Event()
             self._manager = StreamableHTTPSessionManager(
@@ -185,8 +185,8 @@ class Mcp:
             await self._over.wait()
 
     def _end(self) -> None:
-        """Have those who are held answered, and end the manager once nobody is."""
-        self.waiting.release_all()  # it may not have waited yet, and not know of the order to stop
+        """Answer all held calls, and end the manager after the last one."""
+        self.waiting.release_all()  # the server may not know of the stop yet
         if self._task is not None and not self._open:
             self._over.set()
 
@@ -209,12 +209,13 @@ class Mcp:
             text = f"{standing.sentence} ({standing.reason})"
             return _result(text, {**standing._asdict(), "message": text}, is_error=True)
         outcome = as_data(standing)
-        # An error makes clients raise, or a model try otherwise: what waits is none.
+        # Pending calls are answers, not errors: an error makes clients raise, or a model try
+        # otherwise.
         is_error = outcome["status"] == NOT_EXECUTED
         return _result(outcome["message"], outcome | place_of(standing.call), is_error=is_error)
 
     async def _tried(self, work: Callable[[], Standing]) -> Standing | _Refusal:
-        """Return what a call came to, or why nothing was proposed."""
+        """Return the state of a call, or why nothing was proposed."""
         try:
             return await self._pool.run(work)
         except Refused as no:
@@ -256,7 +257,7 @@ def _caller(headers: dict[bytes, bytes], receive: Receive) -> _Caller:
 
 
 def _known_agent(token: str) -> ExternalAgent:
-    """Return whose key this is. Raises Refused for one that was revoked meanwhile."""
+    """Return the agent of this key. Raises Refused if it was revoked meanwhile."""
     if agent := agent_of(token, at=timezone.now()):
         return agent
     raise Refused("unauthorized", "The key of this client is not valid any more.")
@@ -282,12 +283,12 @@ def _tools(token: str) -> list[Tool]:
 
 
 def _schema_of(form: type[AskPerson] | type[CallAgain]) -> dict[str, Json]:
-    """Return a form's schema without its description, which is the HTTP API's."""
+    """Return a form's schema without the HTTP API's description."""
     return {name: part for name, part in form.json_schema().items() if name != "description"}
 
 
 def _propose(caller: _Caller, name: str, args: dict[str, Json]) -> Standing:
-    """Propose a call in its caller's session, which is opened by its first one."""
+    """Propose a call in its caller's session; the first call opens it."""
     agent, at = _known_agent(caller.token), timezone.now()
     opened = dict(caller.headers)
     opened["reference"] = opened["reference"] or reference_of(agent, opened["subject"])

@@ -1,4 +1,4 @@
-"""The page of agents that run elsewhere: who owns them, whether they may propose, their keys."""
+"""The page of external agents: their owners, pause and keys."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def agent_add(request: HttpRequest) -> HttpResponse:
 
 @page
 def agent(request: HttpRequest, pk: int) -> HttpResponse:
-    """List what an agent was told of its calls, newest first."""
+    """List an agent's calls and answers, newest first."""
     shown = access.agent_to_change(access.person(request), pk)
     mine = AgentCall.objects.filter(agent=shown, is_end=False)
     listed = Keyset().page(mine, request.GET.get("before", ""), _CALLS)
@@ -81,7 +81,7 @@ def agent(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Pause an agent or let it go on, give it to another owner, or make or revoke a key."""
+    """Pause or resume an agent, change its owner, or create or revoke a key."""
     agent, given = access.agent_to_change(access.person(request), pk), request.POST
     who: dict[str, Any] = {"by": access.person(request), "at": timezone.now()}
     change, workspace, token = given.get("change", ""), agent.workspace, ""
@@ -110,7 +110,7 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def workspace_key(request: HttpRequest) -> HttpResponse:
-    """Make a key that reads a workspace, or revoke one."""
+    """Create a key that reads a workspace, or revoke one."""
     workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
     who: dict[str, Any] = {"by": access.person(request), "at": timezone.now(), "home": workspace}
     try:
@@ -126,9 +126,9 @@ def workspace_key(request: HttpRequest) -> HttpResponse:
 
 
 def _check_newest(home: ExternalAgent | Workspace, given: QueryDict) -> None:
-    """Refuse a form that is sent once more, as by a reload. Raises BadForm.
+    """Refuse a form sent twice, as by a reload. Raises BadForm.
 
-    It names the newest key that it shows; the token of a new one is on no page but its answer's.
+    The form names the newest key that it shows; a new key's token is only in one answer.
     """
     newest = _valid_keys().filter(pk__in=home.keys.all()).last()
     if given.get("newest", "") != (newest.prefix if newest else ""):
@@ -140,9 +140,9 @@ def _valid_keys() -> QuerySet[AgentKey]:
 
 
 def _fresh(agent: ExternalAgent, token: str) -> dict[str, Json]:
-    """Return an agent's new key with first requests that work here, quoted.
+    """Return a new key of an agent with example requests, quoted for a shell.
 
-    They open a session and look, with a tool that needs the subject alone.
+    They open a session and call a read tool that needs only the subject.
     """
     desk = DESKS[agent.desk]
     known = desk.subject.first(agent.workspace.book_id, 1) if desk.subject.first else ()

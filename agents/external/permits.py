@@ -1,9 +1,8 @@
-"""Calls that an agent elsewhere executes itself: it takes one, gets a permit, reports.
+"""Calls that an external agent executes itself: it takes one, gets a permit, reports.
 
-The intent is committed before a permit exists, under everything that admits a call of the
-console's own; so a call is taken once. A permit that a server verifies is the same however often
-it is asked for, and its server heeds it once. Where no server does, a call is given to the first
-who takes it and to nobody else.
+The intent is committed before a permit exists, under the same checks as the console's own calls, so
+a call is taken once. A permit that a server verifies is the same each time, and the server accepts
+it once. Where no server verifies permits, only the first taker gets the call.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ _ALGORITHM, _KIND = "EdDSA", "permit+jwt"
 
 
 def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
-    """Take an allowed call, which its agent is then to execute. Raises Refused, DoesNotExist.
+    """Take an allowed call, which its agent then executes. Raises Refused, DoesNotExist.
 
-    It is admitted once more by a worker, and may be refused there. Taken again, a call whose
-    permits are verified stays as it is.
+    A worker checks it again, and may refuse it. If permits are verified, taking it twice changes
+    nothing.
     """
     with transaction.atomic():
         row, run = _locked_call(agent, call_id)
@@ -73,10 +72,7 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
 
 
 def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
-    """Return the permit of a call that was taken; "" where none is given, or no more.
-
-    Whatever its agent reported, it has no more use for one.
-    """
+    """Return the permit of a taken call; "" if there is none, or after a report."""
     row, run = call.row, call.run
     if row.reported is not None:
         return ""
@@ -104,10 +100,10 @@ def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
 def report_call(
     *, agent: ExternalAgent, call_id: int, executed: bool, result: Json, at: datetime
 ) -> ProposedCall:
-    """Record what came of a call that its agent took. The first report stands.
+    """Record the outcome of a call that its agent took. The first report counts.
 
-    What was executed is settled at once; what was not when its permit can be used no more. A report
-    that comes later is on record for the person who is asked. Raises Refused, DoesNotExist.
+    An executed call is settled at once; one that was not, when its permit expires. A later report
+    is recorded for the person who is asked. Raises Refused, DoesNotExist.
     """
     if not is_storable(result):
         raise Refused("bad_result", "The result cannot be kept.")
@@ -135,9 +131,9 @@ def report_call(
 
 
 def move_on(*, agent: ExternalAgent, reference: str, at: datetime) -> list[int]:
-    """End what a session's agent took of repeatable tools and will not report. Return the calls.
+    """End a session's taken calls of repeatable tools without a report. Return the calls.
 
-    Its program has gone on since. Nobody knows what became of them, and a person is asked.
+    Their outcome is unknown, and a person is asked.
     """
     repeatable = [name for name, tool in DESKS[agent.desk].tools.items() if tool.repeatable]
     out = Effect.objects.unsettled().filter(state=EffectState.INTENDED, tool__in=repeatable)
@@ -160,13 +156,13 @@ def move_on(*, agent: ExternalAgent, reference: str, at: datetime) -> list[int]:
 
 
 def _effects_of(row: AgentCall) -> QuerySet[Effect]:
-    """Return the ledger's row of a call that its agent took, if there is one."""
+    """Return the ledger's row of a taken call, if there is one."""
     mine = Effect.objects.filter(run=row.run_id, report_due_at__isnull=False).order_by("-pk")
     return mine.filter(step__key__startswith=turn_of(row.step)) if row.step else mine.none()
 
 
 def _server(run: Run, row: AgentCall) -> str:
-    """Return who verifies the permits of a call's tool; "" for nobody."""
+    """Return the server that verifies permits of a call's tool; "" for none."""
     step = Step.objects.get(run=run, key=row.step)
     tool = TOOLS.get(str((step.reply or {}).get("name")))
     return tool.server if tool else ""
@@ -179,18 +175,18 @@ def _locked_call(agent: ExternalAgent, call_id: int) -> tuple[AgentCall, Run]:
     return mine.get(pk=call_id), run
 
 
-# Permits are signed by an Ed25519 key that is made of each of the installation's secrets. The
-# first one signs and all are published, the one before it and the one to come.
+# Permits are signed by an Ed25519 key derived from each of the installation's secrets. The first
+# one signs. All are published, so that rotation keeps older permits valid.
 
 
 def _can_sign() -> bool:
-    """Tell whether this installation makes permits: whether it has keys and the library."""
+    """Tell whether this installation has keys and the library for permits."""
     return bool(settings.OPSCONSOLE_PERMIT_KEYS) and find_spec("jwt") is not None
 
 
 def sign_permit(claims: dict[str, Json]) -> str:
-    """Return a permit, where permits can be made."""
-    import jwt  # an extra
+    """Return a signed permit."""
+    import jwt  # optional dependency
 
     key, kid = signing_key(settings.OPSCONSOLE_PERMIT_KEYS[0])
     return jwt.encode(claims, key, _ALGORITHM, headers={"typ": _KIND, "kid": kid})
@@ -209,7 +205,7 @@ def _as_jwk(key: Ed25519PrivateKey, kid: str) -> dict[str, Json]:
 
 @cache
 def signing_key(secret: str) -> tuple[Ed25519PrivateKey, str]:
-    """Return the key that is made of a secret, and its name."""
+    """Return the key derived from a secret, and its id."""
     seed = hmac.digest(secret.encode(), b"opsconsole permit key", "sha256")
     key = Ed25519PrivateKey.from_private_bytes(seed)
     return key, hashlib.sha256(key.public_key().public_bytes_raw()).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""What the API takes and answers: bodies, answers, errors, and their description.
+"""The API's bodies, answers and errors, and their description.
 
-In bodies other fields and other JSON types are refused.
+Bodies refuse unknown fields and other JSON types.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_KEY = (
     "The key is missing, unknown, expired, revoked or not for this address (an agent's proposes, a "
     "workspace's reads). Send it as a bearer token."
 )
-# What an agent may do about it differs by status; every other refusal is 422.
+# Statuses after which an agent can do something else; every other refusal is 422.
 _STATUS = {
     "agent_paused": 403,
     "no_permits": 409,
@@ -47,7 +47,7 @@ _STATUS = {
     "too_fast": 429,
     "too_late": 409,
 }
-# What a program can do about a refusal; a model that calls tools cannot.
+# What a program can do about a refusal.
 _ADVICE = {
     "no_subject": " Send it as `subject`.",
     "reference_reused": " Open a new session under a new one.",
@@ -61,7 +61,7 @@ class Body(Schema):
     @field_validator("*")
     @classmethod
     def can_be_kept(cls, value: Any) -> Any:
-        """Refuse the one character that no database keeps, wherever it stands."""
+        """Refuse NUL, which no database stores."""
         if any("\0" in text for _, text in texts_in(value)):
             raise ValueError("it holds a character that cannot be kept")
         return value
@@ -129,7 +129,7 @@ class EndRun(Body):
     @field_validator("answer")
     @classmethod
     def can_be_read(cls, answer: str) -> str:
-        """Refuse what is blank or does not show as it is: the run would end without an answer."""
+        """Refuse a blank answer or one with hidden characters."""
         if not is_text(answer):
             raise ValueError("it is blank or holds characters that hide others")
         return answer
@@ -229,9 +229,9 @@ PROBLEMS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429, 500, 503), ProblemA
 
 
 def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any) -> HttpResponse:
-    """Return an error for a program, with a sentence for whoever reads its log.
+    """Return an error as problem+json, with a sentence for the log's reader.
 
-    `again` is after how many seconds to send the request again; 0: it says nothing of that.
+    `again` is the seconds until a retry; 0: none is advised.
     """
     body: dict[str, Any] = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}
     body |= {"status": status, "code": code, "detail": detail, **more}
@@ -244,19 +244,19 @@ def problem(status: int, code: str, detail: str, *, again: int = 0, **more: Any)
 
 
 def busy_problem(no: OperationalError) -> HttpResponse:
-    """Return the answer of a database that cannot answer now."""
+    """Return the answer while the database is busy."""
     log.warning("A request of an agent is to be sent again: %s", no)
     return failure(again=1)
 
 
 @csrf_exempt
 def unknown_address(request: HttpRequest, rest: str = "") -> HttpResponse:
-    """Say to a program, and not by a page, that the API has no such address."""
+    """Answer an unknown address of the API as a problem, not as a page."""
     return problem(404, "not_found", "The API has no such address.")
 
 
 def failure(*, again: int = 0) -> HttpResponse:
-    """Return that the console failed: for so many seconds or, if 0, as nobody foresaw."""
+    """Return the answer to an error of the console; `again` is the seconds until a retry, 0: none."""
     if again:
         detail = "The database is busy. Send it again, under the same key."
         return problem(503, "busy", detail, again=again)
@@ -265,7 +265,7 @@ def failure(*, again: int = 0) -> HttpResponse:
 
 
 def add_problems(api: NinjaAPI) -> None:
-    """Have an API answer every refusal so."""
+    """Have an API answer every refusal as a problem."""
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
@@ -290,7 +290,7 @@ def add_problems(api: NinjaAPI) -> None:
 
     @api.exception_handler(HttpError)
     def failed(request: HttpRequest, no: HttpError) -> HttpResponse:
-        # A body that cannot be read: the library says so of whatever the parser raised.
+        # The library reports every error of the parser as an unreadable body.
         code = "bad_json" if no.status_code == 400 else "bad_request"
         return problem(no.status_code, code, str(no))
 
@@ -301,11 +301,11 @@ def add_problems(api: NinjaAPI) -> None:
         return problem(422, "invalid", f"{where}: {first['msg']}.")
 
 
-# The description, OpenAPI 3.1, as other languages make their clients of it.
+# The description, OpenAPI 3.1, from which clients in other languages are generated.
 
 
 class DescribedAPI(NinjaAPI):
-    """An API whose errors are problem+json, which its description says too."""
+    """An API whose description includes its problem+json errors."""
 
     def get_openapi_schema(self, **named: Any) -> Any:
         schema = super().get_openapi_schema(**named)
@@ -328,13 +328,13 @@ class DescribedAPI(NinjaAPI):
 
 
 def _with_problems(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return a view that says in a problem too what the library says in a text."""
+    """Return a view whose text errors become problems."""
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **named: Any) -> HttpResponse:
         try:
             response = view(request, *args, **named)
-        except Http404:  # the library's own root, which leads to no page here
+        except Http404:  # the library's own root page
             return unknown_address(request)
         if not isinstance(response, HttpResponseNotAllowed):
             return response

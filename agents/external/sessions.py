@@ -1,4 +1,4 @@
-"""What an agent elsewhere may do: open a session, propose, end, and ask what became of a call."""
+"""Sessions of external agents: open one, propose calls, end it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from agents.shell.refusal import MEMBER, Refused, check_text
 from agents.tools import TOOLS
 
 _MINUTE = timedelta(minutes=1)
-# Characters of what an agent says of itself, and of where it says that an argument is from.
+# Most characters of an agent's claims, and of an argument's source.
 CLAIMS = {"framework": 100, "link": 500, "summary": 2000}
 _MAX_SOURCE, _MOST_SOURCES = 500, 20
 _MAX_QUESTION, _MAX_CHOICE, _MOST_CHOICES = 2000, 200, 20
 
 
 def check_agent(agent: ExternalAgent) -> None:
-    """Refuse an agent that is paused, or whose owner may not launch any more. Raises Refused."""
+    """Refuse an agent that is paused, or whose owner may not launch runs. Raises Refused."""
     _check_agent(agent, MEMBER.all(workspace=agent.workspace_id, user=agent.owner_id))
 
 
@@ -79,13 +79,13 @@ def open_session(
     at: datetime,
     claims: Mapping[str, str] | None = None,
 ) -> Run:
-    """Open a run for an agent, or return the one that it opened under this reference.
+    """Open a run for an agent, or return the one with this reference.
 
-    The goal is the agent's claim, and so is what it says of itself. Raises Refused.
+    The goal is the agent's claim, as is everything in `claims`. Raises Refused.
     """
     _check_key(reference, "reference")
     known = Run.objects.filter(agent=agent, reference=reference).order_by("-created_at", "-pk")
-    if run := known.first():  # the one in which the session goes on
+    if run := known.first():  # the one in which the session continues
         return _same(run, subject)
     check_agent(agent)
     claims = {name: text.strip() for name, text in (claims or {}).items() if text.strip()}
@@ -118,7 +118,7 @@ def _launch(
 
 
 def _same(run: Run, subject: str) -> Run:
-    """Return a session's run if it is about this subject. Raises Refused."""
+    """Return a session's run if it has this subject. Raises Refused."""
     try:
         key, _ = find_subject(DESKS[run.desk], subject or None, book_id=run.book_id)
     except UnknownSubject as no:
@@ -132,7 +132,7 @@ def _same(run: Run, subject: str) -> Run:
 
 
 def _check_key(key: str, what: str) -> None:
-    """Refuse a reference or a call's key that is empty, long, not plain or a secret of ours.
+    """Refuse a reference or key that is empty, too long, not plain or a secret of the console.
 
     Raises Refused.
     """
@@ -159,7 +159,7 @@ def propose(
 ) -> ProposedCall:
     """Record a call once by its key, and give it to a slot if one listens.
 
-    A known key returns what it was used for first, also after the end. Raises Refused,
+    A known key returns the call of its first use, also after the end. Raises Refused,
     Run.DoesNotExist.
     """
     places = dict(sources or {})
@@ -182,9 +182,9 @@ def ask_person(
     at: datetime,
     traceparent: str = "",
 ) -> ProposedCall:
-    """Put a question to a person, as a call that executes nothing.
+    """Ask a person, as a call that executes nothing.
 
-    The answer is a text, one of the choices if there are any. Raises Refused, Run.DoesNotExist.
+    The answer is a text, or one of the choices. Raises Refused, Run.DoesNotExist.
     """
     for text, most in ((question, _MAX_QUESTION), *((one, _MAX_CHOICE) for one in choices)):
         if not text.strip():
@@ -197,7 +197,7 @@ def ask_person(
 
 
 def _key(key: str) -> str:
-    """Return a call's key if it may be one. Raises Refused."""
+    """Return a call's key if it is valid. Raises Refused."""
     _check_key(key, "key")
     if key.partition(":")[0] == LAST_WORDS:
         raise Refused("bad_key", f"The key {LAST_WORDS!r} is the console's own.")
@@ -205,16 +205,16 @@ def _key(key: str) -> str:
 
 
 def end_session(*, agent: ExternalAgent, run_id: UUID, answer: str, at: datetime) -> ProposedCall:
-    """End a session with the agent's last words, once what it proposed is answered.
+    """End a session with the agent's last words, once its calls are answered.
 
-    A second end is the first one, whatever its words: a model that is started again has others.
-    Raises Refused, Run.DoesNotExist.
+    A second end returns the first one, whatever its words: a restarted model has others. Raises
+    Refused, Run.DoesNotExist.
     """
     return _put(agent, run_id, LAST_WORDS, answer, at, {"is_end": True})
 
 
 class TooFast(Refused):
-    """The agent is to ask again, in so many `seconds`."""
+    """The agent has to wait for `seconds`."""
 
     def __init__(self, sentence: str, seconds: int) -> None:
         super().__init__("too_fast", sentence)
@@ -222,7 +222,8 @@ class TooFast(Refused):
 
 
 def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
-    """Refuse one more than the policy allows in a minute, by when the last of `most` was.
+    """Refuse a call beyond the policy's limit per minute; `before` is the time of the `most`-th
+    last.
 
     Raises TooFast.
     """
@@ -233,7 +234,7 @@ def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
 
 
 class CallKeyReused(Refused):
-    """The key was used for other arguments. `call` is the number of what was proposed first."""
+    """The key was used for other arguments. `call` is the number of that first call."""
 
     def __init__(self, call: int) -> None:
         super().__init__(
@@ -302,9 +303,9 @@ def _put(
 
 
 def _outline(proposal: Json, digest: str) -> Json:
-    """Return a call as it is kept: of one that no tool takes, its length and digest.
+    """Return a call as stored; for an unknown tool, its length and digest only.
 
-    Masking takes seconds for 256 kB, and what is refused is not worth the space.
+    Masking 256 kB takes seconds, and a refused call is not worth the space.
     """
     length, args = len(canonical(proposal)), proposal.get("args")
     if length <= MAX_CALL and all(len(text) <= MAX_TEXT for _, text in texts_in(proposal)):
@@ -315,12 +316,12 @@ def _outline(proposal: Json, digest: str) -> Json:
 
 
 class _Session(NamedTuple):
-    """What a call of a session is put to, read with the session's run locked."""
+    """The state that a call meets, read with the session's run locked."""
 
     calls: int  # of the run
     ends: int
     has_gone_on: bool  # in another run, while we waited for the lock
-    known: list[AgentCall]  # what the key was used for
+    known: list[AgentCall]  # calls with this key
     owners: list[Membership]
     before: list[AgentCall]  # the first of as many calls as a minute allows
     open_steps: list[Step]  # that listen, are out with the agent, or wait for a person
@@ -330,10 +331,10 @@ class _Session(NamedTuple):
 def _lock_session(
     agent: ExternalAgent, run_id: UUID, key: str
 ) -> tuple[Run, Sequence[Run], _Session]:
-    """Lock the run in which a session goes on; return it and what a call is put to.
+    """Lock the run in which a session continues; return it and the state that a call meets.
 
-    For its end, earlier runs that have not ended are locked and returned too: before the newest,
-    as a run that ends locks the newest after itself. `run_id` is any run of it. Raises
+    To end a session, earlier runs that have not ended are locked and returned too: before the
+    newest, as a run that ends locks the newest after itself. `run_id` is any run of it. Raises
     Run.DoesNotExist.
     """
     ours = {"agent": agent.pk, "workspace": agent.workspace_id}
@@ -423,9 +424,9 @@ def _call_before(most: int) -> CompiledSelect[AgentCall]:
 
 
 def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) -> Run:
-    """Open the run in which a session goes on. Call with its full run locked. Raises Refused.
+    """Open the next run of a session. Call with its full run locked. Raises Refused.
 
-    Only once each of its calls is answered or waits for a person, so that the order holds.
+    Each of its calls must be answered or wait for a person, so that the order holds.
     """
     if run.state != RunState.WAITING or AgentCall.objects.filter(run=run, step="").exists():
         raise TooFast("The session goes on once its earlier calls are ruled on. Ask again.", 1)
@@ -448,16 +449,16 @@ def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) 
 def _give_out(
     run: Run, commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCall]
 ) -> None:
-    """Give a call to a slot that listens, if the run is left to its agent."""
-    # While it is queued or driven, the worker gives the call out when it leaves the run.
+    """Give a call to a slot that listens, if no worker drives the run."""
+    # A worker gives the call out when it leaves the run.
     if run.state == RunState.WAITING and assign_call(commit, steps, waiting):
         wake(commit)
 
 
 def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCall:
-    """Take back a call of which nothing has begun. One that is answered stays as it is.
+    """Withdraw a call that has not begun. An answered one stays.
 
-    Raises Refused for what has an intent, AgentCall.DoesNotExist.
+    Raises Refused if it has an intent, AgentCall.DoesNotExist.
     """
     with transaction.atomic():
         run = lock_run(agent, AgentCall.objects.get(agent=agent, pk=call_id, is_end=False).run_id)
@@ -484,37 +485,37 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
 
 
 def has_intent(call: ProposedCall) -> bool:
-    """Tell whether a call was begun. Call with its run locked: then a "no" is certain."""
+    """Tell whether a call has begun. Call with its run locked: then a "no" is certain."""
     turn = turn_of(call.row.step)
     made = Effect.objects.filter(run=call.run, step__key__startswith=turn)
     return bool(call.row.step) and made.exists()
 
 
 def lock_run(agent: ExternalAgent, run_id: UUID) -> Run:
-    """Return a run of this agent with its row locked. Raises Run.DoesNotExist."""
+    """Return an agent's run, locked. Raises Run.DoesNotExist."""
     locked = Run.objects.select_for_update(of=("self",)).select_related("policy", "workspace")
     return locked.get(pk=run_id, agent=agent, workspace=agent.workspace_id)
 
 
 def _names_in(value: Json) -> set[str]:
-    """Return the names of masked values in what was sent."""
+    """Return the names of masked values in a value."""
     return set(PSEUDONYM.findall(canonical(value)))
 
 
 def key_salt(run: Run) -> str:
-    """Return a session's secret, with which its agent makes keys of arguments.
+    """Return a session's secret, with which its agent hashes arguments into keys.
 
-    Keys are kept when a subject is erased; hashed with this, they tell nobody what was in them.
+    Keys outlive an erasure; hashed with this, they reveal nothing.
     """
     return keyed_digest(["key", run.agent_id, run.reference])
 
 
 def content_key(run: Run, content: Json) -> str:
-    """Return the key of a call in a session by what was sent, for clients that have no key."""
+    """Return the key of a call by its content, for clients without keys."""
     return f"content:{keyed_digest(['content', run.agent_id, run.reference, content])}"
 
 
 def keyed_digest(value: Json) -> str:
-    """Return a digest of what was sent, which alone tells nobody what it was."""
+    """Return a keyed digest, which reveals nothing about the value."""
     text = canonical(value).encode("utf-8", "surrogatepass")
     return hmac.digest(settings.OPSCONSOLE_NAMING_KEY.encode(), text, "sha256").hex()

@@ -1,9 +1,8 @@
-"""Let an agent wait for an answer without holding a thread or a connection to the database.
+"""Let an agent wait for an answer without holding a thread or a database connection.
 
-One task looks for all who wait in this process. Whoever need not wait any longer is answered by
-the endpoint itself, so that waiting changes no answer; the time that is up is no error. A process
-that ends answers 503, and whoever asks again is answered by another one. A stream of events waits
-in the same way, for each next one.
+One task polls for all waiting requests of this process. The endpoint itself answers once waiting
+ends, so waiting changes no answer, and a timeout is no error. A process that ends answers 503, and
+another one answers the retry. Streams of events wait in the same way for each event.
 """
 
 from __future__ import annotations
@@ -49,19 +48,19 @@ log = logging.getLogger(__name__)
 
 LONGEST = 25.0  # seconds, less than proxies allow
 LOOK = 0.2  # seconds between two looks
-_EACH = 0.0005  # and for each of those looked for: a look at a thousand takes 20 ms of a core
-_MOST = 100  # of one agent at a time; the next one is answered at once
+_EACH = 0.0005  # added per call waited for: polling a thousand takes 20 ms of a core
+_MOST = 100  # per agent; further requests are answered at once
 _PATH = re.compile(
     r"/api/v1/(calls/(?P<call>[0-9]{1,18})|runs/(?P<run>[0-9a-f-]{36})(?P<events>/events)?)"
 )
 
 
 class Awaited(NamedTuple):
-    """What somebody waits for: a call's answer, a run's end, or its next event."""
+    """What a request waits for: a call's answer, a run's end, or its next event."""
 
     kind: str
     key: Any
-    seen: int = 0  # how many events of the run are known already
+    seen: int = 0  # number of the run's events that are known
 
 
 class _WaitRequest(NamedTuple):
@@ -73,7 +72,7 @@ class _WaitRequest(NamedTuple):
 
 
 class _Woken(Enum):
-    """Why somebody need not wait any longer."""
+    """Why a request ends its wait."""
 
     SETTLED = "settled"
     LATE = "late"
@@ -82,7 +81,7 @@ class _Woken(Enum):
 
 
 class Waiting:
-    """The ASGI application before Django, for the requests that wait."""
+    """The ASGI application before Django, for requests that wait."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -99,7 +98,7 @@ class Waiting:
         first, woken = await receive(), _Woken.LATE
         try:
             agent = await self._pool.run(partial(_waiting_agent, request))
-        except DatabaseError:  # the endpoint says so itself
+        except DatabaseError:  # the endpoint reports it
             agent = None
         if agent is not None:
             wait = partial(self.wait, request.awaited, request.seconds, receive)
@@ -113,7 +112,7 @@ class Waiting:
         return None
 
     async def hold(self, agent: int, wait: Callable[[], Awaitable[_Woken]]) -> _Woken:
-        """Wait for one of an agent's calls; too many of them at a time are late at once."""
+        """Wait for one of an agent's calls; return LATE at once if too many wait already."""
         if self._of_agent[agent] >= _MOST:
             return _Woken.LATE
         self._of_agent[agent] += 1
@@ -123,7 +122,7 @@ class Waiting:
             self._of_agent[agent] -= 1
 
     async def wait(self, awaited: Awaited, seconds: float, receive: Receive) -> _Woken:
-        """Wait until it is settled, the time is up, the client has gone or the process ends."""
+        """Wait until the call or run is settled, the time is up, the client has gone or we stop."""
         ending = self._ending = self._ending or Ending(self.release_all)
         if ending.is_near:
             return _Woken.ENDING
@@ -145,7 +144,7 @@ class Waiting:
                 del self._waiters[awaited]
 
     async def _stream(self, request: _WaitRequest, receive: Receive, send: Send) -> _Woken:
-        """Send a session's events as they come, until its end or until the key is revoked."""
+        """Send a session's events until its end, or until the key is revoked."""
         awaited, woken = request.awaited, _Woken.SETTLED
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         while woken in (_Woken.SETTLED, _Woken.LATE):
@@ -164,12 +163,12 @@ class Waiting:
         return _Woken.GONE  # everything is sent
 
     async def _look(self) -> None:
-        """Release those whose call or run is settled, as long as anybody waits."""
+        """Release waiting requests whose call or run is settled."""
         while self._waiters:
             await asyncio.sleep(LOOK + len(self._waiters) * _EACH)
             try:
                 settled = await self._pool.run(partial(_settled, list(self._waiters)))
-            except DatabaseError:  # the endpoint says so itself
+            except DatabaseError:  # the endpoint reports it
                 log.exception("Waiting callers are answered: their calls cannot be looked up")
                 settled = set(self._waiters)
             for awaited in settled:
@@ -181,7 +180,7 @@ class Waiting:
                 done.set_result(why)
 
     def release_all(self) -> None:
-        """Release everybody as the process ends."""
+        """Release all waiting requests as the process ends."""
         for awaited in list(self._waiters):
             self._release(awaited, _Woken.ENDING)
 
@@ -209,7 +208,7 @@ def _wait_request(scope: Message) -> _WaitRequest | None:
 
 
 def _waiting_agent(request: _WaitRequest) -> int | None:
-    """Return the agent whose call or run this is; None where there is nothing to wait for."""
+    """Return the agent of this call or run; None if there is nothing to wait for."""
     agent = agent_of(request.token, at=timezone.now())
     if agent is None:
         return None
@@ -220,12 +219,12 @@ def _waiting_agent(request: _WaitRequest) -> int | None:
 
 
 def _news(awaited: Awaited, token: str) -> News | None:
-    """Return the events since those that are known; None for a key that is valid no more."""
+    """Return the events after the known ones; None if the key is not valid."""
     agent = agent_of(token, at=timezone.now())
     return news_of(agent, awaited.key, after=awaited.seen) if agent else None
 
 
-# Of a call that its agent executes: where it has to take it, or to report what came of it.
+# For calls that their agent executes: states in which it has to take or report them.
 _WITH_AGENT = Q(effect__state=EffectState.INTENDED, effect__report_due_at__isnull=False)
 _PLACES = [
     f"/{label}{nth}"
@@ -245,7 +244,7 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
         steps = Step.objects.filter(run=OuterRef("run"))
         places = [Replace(OuterRef("step"), Value("/call"), Value(place)) for place in _PLACES]
         left = steps.filter(Q(kind=AWAIT) | _WITH_AGENT, key__in=places, ended_at=None)
-        # Its slot has gone on, but a person is asked what became of it.
+        # Its slot has gone on, and a person is asked about the outcome.
         unknown = steps.filter(effect__state=EffectState.UNKNOWN, key__in=places)
         is_answered = Q(Exists(steps.filter(key=answer)) & ~Exists(unknown))
         done = Q(run__ended_at__isnull=False) | is_answered | Exists(left)
@@ -262,7 +261,7 @@ def _settled(awaited: Collection[Awaited]) -> set[Awaited]:
 
 
 def ending_problem() -> HttpResponse:
-    """Return the answer to whoever waits as this process ends."""
+    """Return the answer to waiting requests as this process ends."""
     return problem(503, "ending", "The server is being restarted. Ask again.", again=1)
 
 
@@ -276,7 +275,7 @@ async def send_answer(send: Send, answer: HttpResponse) -> None:
 
 
 def _with_first(first: Message, receive: Receive) -> Receive:
-    """Return a receiver that gives what was received already once more."""
+    """Return a receiver that repeats a message that was already received."""
     left = [first]
 
     async def again() -> Message:

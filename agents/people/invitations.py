@@ -46,7 +46,7 @@ _LASTS = timedelta(days=7)
 _LONGEST = 254  # characters of an address, as of a path in SMTP
 MOST_A_DAY = 100  # of a workspace, so that a stolen admin session cannot send more mail
 MOST_TRIES = 20  # refused forms of one link
-# Invited people choose their names themselves, so these must not look like other names.
+# Invited people choose their own names, so these must not look like other names.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,39}")
 _SIMULATED = "simulated"  # the name of programs that play a person
 
@@ -116,7 +116,7 @@ def invitation_of(token: str, *, at: datetime) -> Invitation | None:
         .select_related("workspace", "team", "by")
         .first()
     )
-    # A row alone makes no link work: writing rows is not enough to sign one.
+    # Writing rows is not enough to sign one.
     return found if found and secrets.compare_digest(found.token, token) else None
 
 
@@ -194,7 +194,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     return part
 
 
-# The pages: an admin's form, and what stands behind a link.
+# The pages: an admin's form, and the page behind a link.
 
 
 @action

@@ -229,7 +229,7 @@ class EnrolFirst:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
-        """Answer in place of the view, or return None to let it answer."""
+        """Answer instead of the view, or return None."""
         match = request.resolver_match
         if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
             return None

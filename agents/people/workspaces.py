@@ -21,7 +21,7 @@ from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, require_member
 
 _DEMO = "demo"
-_DEMO_EXPIRY = 8 * 3600  # seconds: who comes back after lunch finds what waited at the start
+_DEMO_EXPIRY = 8 * 3600  # seconds: requests of the morning still wait after lunch
 SIMULATED = "simulated-reviewer"
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
