@@ -17,9 +17,9 @@ from agents.sdk.desk import DESKS, WORDS
 def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
     """Return a run's result in the reference's form, with our `run_id` and what it waits for.
 
-    It is derived from the run's steps, but an end by the engine takes precedence. For an erased or
-    archived run, a missing desk, or a report whose values this process cannot read, only that is
-    known. `steps` are all steps in order, if the caller has read them.
+    It is derived from the run's steps, but an end by the engine takes precedence. Less is known for
+    an erased or archived run, a missing desk, or values that this process cannot read. `steps` are
+    all steps in order, if the caller has read them.
     """
     if run.is_emptied:
         times = {"erased_at": run.erased_at, "archived_at": run.archived_at}
@@ -27,7 +27,7 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
         left = {"status": run.state, "stop_reason": run.stop_reason}
         return {**left, **since, **_identity(run)}
     unknown = {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
-    if run.desk not in DESKS:  # whose tools nobody here knows
+    if run.desk not in DESKS:  # nobody here knows its tools
         return unknown
     steps = list(run.steps.order_by("position")) if steps is None else steps
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
@@ -51,17 +51,17 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
 
 
 def agent_words(run: Run) -> str:
-    """Return what the agent of a run that is done wrote, where its desk answers in words; or ""."""
+    """Return the words of a finished run's agent, if its desk answers in words; or ""."""
     return _words_in(run.outcome, run)
 
 
 def words_after_block(run: Run) -> str:
-    """Return what the agent of a stopped run wrote after a block, which is no result; or ""."""
+    """Return the words of a stopped run's agent after a block, which are no result; or ""."""
     return _words_in(answer_after_block(run), run)
 
 
 def answer_after_block(run: Run) -> Json:
-    """Return the answer that a block made no result of; None if there is none."""
+    """Return the answer after a block, which is no result; None if there is none."""
     return run.outcome.get(AFTER_BLOCK) if isinstance(run.outcome, dict) else None
 
 
@@ -82,7 +82,7 @@ def _is_answer(step: Json) -> bool:
 
 
 def _waiting_for(run: Run) -> Json:
-    """Return the open escalation that is soonest to expire."""
+    """Return the open request that expires first."""
     escalation = (
         Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         .order_by("expires_at", "pk")

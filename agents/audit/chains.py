@@ -255,7 +255,7 @@ class _ChainReader:
         self.first_loose: int | None = None  # the lowest key of an event that no head covers
         self.between: tuple[datetime, datetime] | None = None
         self.fault: Fault | None = None
-        self.unlike: Fault | None = None
+        self.unlike: Fault | None = None  # the first event that differs from the sealed one
         self.doubt: Fault | None = None
         self.recorded = RecordedRows()
 

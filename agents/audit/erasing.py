@@ -311,8 +311,7 @@ def _masks(version: PolicyVersion, pattern: str, desk: str) -> bool:
 
 
 def rotate_values() -> int:
-    """Encrypt stored values with the newest key. Return their number. Raises Refused if a key is
-    missing.
+    """Encrypt stored values with the newest key. Return their number. Raises Refused.
 
     Runs continue meanwhile; old values are readable until the old key is removed.
     """

@@ -373,7 +373,7 @@ def without_nulls(name: str, args: Json) -> Json:
 
 
 def _form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
-    """Return the available tools, or a tool's argument form with the fault; "" for other reasons."""
+    """Return the available tools, or a tool's argument form with its fault; else ""."""
     if not reason.startswith(("invalid_action:", "tool_bad_args:")) or reason.endswith(
         ":too_large"
     ):

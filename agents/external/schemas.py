@@ -256,7 +256,7 @@ def unknown_address(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 
 def failure(*, again: int = 0) -> HttpResponse:
-    """Return the answer to an error of the console; `again` is the seconds until a retry, 0: none."""
+    """Return the answer to an error of the console; `again` is the seconds until a retry."""
     if again:
         detail = "The database is busy. Send it again, under the same key."
         return problem(503, "busy", detail, again=again)

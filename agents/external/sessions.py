@@ -222,8 +222,7 @@ class TooFast(Refused):
 
 
 def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
-    """Refuse a call beyond the policy's limit per minute; `before` is the time of the `most`-th
-    last.
+    """Refuse a call beyond the limit per minute; `before` begins with the `most`-th last.
 
     Raises TooFast.
     """

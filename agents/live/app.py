@@ -133,7 +133,7 @@ class Live:
         hub.join(viewer)
         body = b""
         while True:
-            # Browsers heed `retry` only beside data, and the number of streams changes.
+            # Browsers apply `retry` only with data, and the number of streams changes.
             if NAME_IN_HTML.search(body):
                 body = await self._doors.run(partial(_as_seen_by, visitor, body))
             body = b"retry: %d\n" % self._retry() + (body or b"\n")

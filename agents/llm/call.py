@@ -43,7 +43,7 @@ MAX_BODY = 1024 * 1024  # bytes, unpacked
 _MAX_STREAM = 16 * MAX_BODY  # a stream has a few hundred bytes for each token
 SILENCE = 30.0  # seconds between two parts of a stream
 TOLD_EVERY = 1.0  # seconds
-_CHARACTERS_A_TOKEN = 4  # about, where a server does not count
+_CHARACTERS_A_TOKEN = 4  # estimate, if a server does not count
 
 
 async def ask(question: Question, *, timeout: float) -> ModelAnswer:
@@ -119,13 +119,13 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, 
         named = {}
         more.pop("stream_options", None)
     body, newest = bytearray(), time.monotonic()
-    # As an extra it goes as it is: the package looks at each part of a body that it is named, which
-    # takes as long as all else of a call.
+    # Passed as an extra, because the package inspects each named part of a body, which takes as
+    # long as the rest of a call.
     named |= {"model": request["model"], "extra_body": request, **more}
     async with create(**named, timeout=timeout) as response:
         parts = aiter(response.iter_bytes())
         while True:
-            # Until the first part comes, a server reads what was asked.
+            # Until the first part comes, a server reads the question.
             streams = is_stream(body[:LONGEST_BEGIN])
             part = await _next_part(parts, most=SILENCE if streams else None)
             if part is None:
@@ -175,7 +175,7 @@ def _answer(body: bytes, request: dict[str, Json], question: Question, demo: boo
 
 
 def _length(request: dict[str, Json]) -> int:
-    """Return how many characters a model reads: the texts, the calls told again, the tools."""
+    """Return the number of characters that a model reads: texts, repeated calls, tools."""
     messages = request["messages"]
     calls = [message["tool_calls"] for message in messages if "tool_calls" in message]
     shapes = [*calls, *request.get("tools", ())]
@@ -189,10 +189,10 @@ def _tokens_in_text(characters: int) -> int:
     return max(1, -(-characters // _CHARACTERS_A_TOKEN))
 
 
-# What an answer cost, from prices that are data: prices.json says where they come from.
+# The cost of an answer, by prices that are data; prices.json names their sources.
 
 _MILLION = 1_000_000
-_DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # how a dated model's name ends
+_DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # the end of a dated model's name
 
 
 def cost_micro_usd(model: str, *, tokens_in: int, tokens_out: int) -> int | None:

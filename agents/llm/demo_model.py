@@ -1,7 +1,7 @@
-"""The demo model: offline, deterministic, replacing a server, not our client.
+"""The demo model: offline and deterministic; it replaces a server, not our client.
 
-It is a transport of the HTTP client, so its answers take the same path as real ones. It plays what
-desks declare: their scenarios, also those in which a model errs.
+It is a transport of the HTTP client, so its answers take the same path as real ones. It plays the
+desks' scenarios, also those with a model's mistakes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DemoModel(httpx2.AsyncBaseTransport):
     """Answers chat completions without a network."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer as the role that the system message names, as the goal's scenario says."""
+        """Answer as the role in the system message, by the goal's scenario."""
         system, *_, last = json.loads(request.content)["messages"]
         inputs = json.loads(last["content"])
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
@@ -43,12 +43,12 @@ class DemoModel(httpx2.AsyncBaseTransport):
 
 
 def demo_reply(role: str, inputs: Json) -> str:
-    """Return what the demo model says. Raises NeverAnswers."""
+    """Return the demo model's reply. Raises NeverAnswers."""
     return _play_scenario(role, inputs) or ROLES[role].demo(inputs)
 
 
 def _play_scenario(role: str, inputs: Json) -> str:
-    """Return what the model of a scenario says, or that there is none; "" at no desk."""
+    """Return the reply in a scenario, or that there is none; "" without a desk."""
     name = (inputs.get("desk") or {}).get("name", "")
     # Where amounts are numbers, questions do not name the desk.
     known = (one for one in DESKS.values() if name == one.name or (one.numbers and not name))
@@ -58,15 +58,15 @@ def _play_scenario(role: str, inputs: Json) -> str:
     demo, mine, theirs = _script_of(desk, without_values(inputs["goal"]), PATTERN_OF[role])
     critical = [one.name for one in desk.sources.values() if one.critical]
     said = spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
-    for old, new in zip(mine, theirs, strict=True):  # whom it is about, where that is another
+    for old, new in zip(mine, theirs, strict=True):  # the subject, if it is another
         said = re.sub(rf"\b{re.escape(old)}\b", new, said) if old != new else said
     return said
 
 
 def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Named, _Named]:
-    """Return what a scenario's model says, and whom its goal and this one name.
+    """Return a scenario's replies, and the names in its goal and in this one.
 
-    A goal is a scenario's, too, if it is the same of somebody else: Noor (employee noor).
+    A goal also matches a scenario with another subject: Noor (employee noor).
     """
     mention = re.compile(rf"(\w+) \({desk.subject.kind} (\w+)\)")
     found = mention.search(goal)
@@ -83,7 +83,7 @@ def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Nam
 
 
 def _seconds_to_write(text: str) -> float:
-    """Return how long a small real model takes for a text: from 0.6 to 2 seconds."""
+    """Return the seconds that a small real model takes for a text: from 0.6 to 2."""
     return min(2.0, 0.6 + len(text) / 400)
 
 

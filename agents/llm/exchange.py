@@ -15,10 +15,10 @@ RATE_LIMITED = "llm_rate_limited"
 
 @dataclass(frozen=True)
 class ToolOffer:
-    """The tools that a model may call, in place of writing one JSON object."""
+    """The tools that a model may call, instead of writing one JSON object."""
 
     told: Mapping[str, str]  # what each does, by name
-    turns: Sequence[Json]  # what it proposed so far, and what came of it, oldest first
+    turns: Sequence[Json]  # its proposals and their outcomes, oldest first
     required: bool  # whether it has to call one
 
 
@@ -32,15 +32,15 @@ class Question:
     schema: Json | None = None  # a JSON schema for the answer, used where the server takes one
     model: str = ""  # instead of OPENAI_MODEL, for roles without their own model
     offer: ToolOffer | None = None
-    is_probe: bool = False  # whether the server knows `tools`: only a returned call says yes
-    is_verbatim: bool = False  # take the reply as it was written, with all that is around it
-    # Given how many tokens a server has written that streams, about once a second.
+    is_probe: bool = False  # tests whether the server knows `tools`: only a returned call shows it
+    is_verbatim: bool = False  # take the reply as written, with everything around it
+    # Called about once a second with the number of tokens that a server has streamed.
     told: Callable[[int], Awaitable[object]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """A model's answer. It is untrusted; only characters that no database stores are replaced."""
+    """A model's untrusted answer; only characters that no database stores are replaced."""
 
     text: str  # "" when the model said nothing
     model: str  # the one that answered, as the server names it
@@ -50,8 +50,8 @@ class ModelAnswer:
     demo: bool
     tool_calls: tuple[str, ...] = ()  # the first of those sent unasked, and ignored
     ignored: int = 0  # how many were
-    cached: int = 0  # of the tokens in, those that the server had read before, where it says
-    more: tuple[str, ...] = ()  # of a model that was offered tools: its calls after the first
+    cached: int = 0  # of the tokens in, those in the server's cache, if it reports them
+    more: tuple[str, ...] = ()  # further calls of a model that was offered tools
 
 
 class ModelFailed(Exception):
@@ -80,11 +80,11 @@ class ModelFailed(Exception):
         self.retry_after = retry_after
         self.outage = outage
         self.ignored = ignored  # tool calls beside the answer
-        self.word = word  # of the server, for the end of its answer: untrusted
+        self.word = word  # the server's untrusted word for the end of its answer
 
     @property
     def is_suspect(self) -> bool:
-        """Tell whether the question may be at fault after all, if the server answers others."""
+        """Tell whether the question may be at fault, if the server answers others."""
         return self.outage and self.retry and self.reason != RATE_LIMITED
 
 

@@ -1,4 +1,4 @@
-"""Read what a server answers: a chat completion, whole or in events, or a response.
+"""Read a server's answer: a chat completion, whole or in events, or a response.
 
 Each form becomes the body of a completion, which is read once. The server is trusted no more than
 its model.
@@ -33,8 +33,8 @@ class Completion:
     model: str  # "" if the server does not say
     tokens: tuple[int, int] | None  # in and out; None if the server does not say
     tool_calls: tuple[str, ...] = ()  # the first that the message holds unasked, as JSON
-    ignored: int = 0  # how many it holds
-    cached: int = 0  # of the tokens in, those that the server had read before, where it says
+    ignored: int = 0  # how many it has
+    cached: int = 0  # of the tokens in, those in the server's cache, if it reports them
 
 
 def read_reply(body: bytes) -> Completion:
@@ -66,7 +66,7 @@ def read_reply(body: bytes) -> Completion:
 
 
 def _content_of(content: Json) -> tuple[str, str]:
-    """Return what a message says, and how it refuses. Parts that hold reasoning are left out."""
+    """Return a message's text, and its refusal, without reasoning."""
     if isinstance(content, str | None):
         return content or "", ""
     said = {"text": "", "refusal": ""}
@@ -118,13 +118,12 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-# Why a reply ended. Only one that is known to be whole is read: its beginning may parse and yet say
-# the opposite of the whole.
+# Why a reply ended. Only a complete one is read: a beginning may parse and mean the opposite.
 
 _WHOLE = {"", "stop", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence"}
 _WHOLE |= {"end_turn"}
 _FAULT = "llm_bad_response"
-_OTHERWISE = (  # what a word means that has one of these in it, in the spellings of many families
+_OTHERWISE = (  # meaning of words that contain one of these, in the spellings of many families
     (_FAULT, r"(?:network_)?error|insufficient_system_resource|abort", "broke off with an error"),
     (
         "llm_refused",
@@ -141,7 +140,7 @@ _OTHERWISE = (  # what a word means that has one of these in it, in the spelling
 
 
 def _is_whole(word: Json) -> bool:
-    """Tell whether a word says that the reply is whole; none, as some servers send, says so too."""
+    """Tell whether a word means a whole reply; no word, as from some servers, does too."""
     return word is None or (isinstance(word, str) and word.strip().lower() in _WHOLE)
 
 
@@ -161,7 +160,7 @@ def _check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> Non
 
 
 def _has_error(*parts: Json) -> bool:
-    """Tell whether a server reports an error in one of these objects, beside what it holds."""
+    """Tell whether a server reports an error in one of these objects."""
     objects = [part for part in parts if isinstance(part, dict)]
     kinds = [one.get(name) for one in objects for name in ("type", "object")]
     return "error" in kinds or any(one.get("error") or one.get("errors") for one in objects)
@@ -172,15 +171,15 @@ def bad_response(message: str) -> ModelFailed:
     return ModelFailed(_FAULT, message, retry=True, outage=True)
 
 
-# An answer that comes in events: its parts are joined and then read like any other. Servers number
-# and name the parts of calls in their own ways. A part without a name begins no call. A part with
-# one begins a call where the call before is whole, or where number or id say so.
+# An answer in events: its parts are joined and then read like any other. Servers number and name
+# the parts of calls differently. A part without a name begins no call. A part with one begins a
+# call if the call before is whole, or if number or id differ.
 
 _BEGIN, END = b"data:", b"[DONE]"
-_ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within what is written
-LONGEST_BEGIN = 64  # bytes of a body that tell whether it is a stream
+_ENDED = re.compile(rb"^data:\s*\[DONE\]\s*$", re.MULTILINE)  # and not within the text
+LONGEST_BEGIN = 64  # bytes of a body that show whether it is a stream
 _MOST_CALLS = 100  # in one answer
-_LONGEST_READ = 16_000  # characters of arguments that are read before all their parts are there
+_LONGEST_READ = 16_000  # characters of arguments that are parsed before all parts have come
 
 
 def is_stream(body: bytes | bytearray) -> bool:
@@ -195,7 +194,7 @@ def chunks_in(body: bytes | bytearray) -> int:
 
 
 def _has_ended(body: bytes) -> bool:
-    """Tell whether a stream says that it is complete."""
+    """Tell whether a stream has ended."""
     return _ENDED.search(body) is not None
 
 
@@ -221,7 +220,7 @@ def _events_in(body: bytes) -> Iterator[dict[str, Json]]:
 
 
 def _objects_in(lines: list[bytes]) -> list[dict[str, Json]]:
-    """Return what the data lines of an event hold: one object or, for some servers, one a line."""
+    """Return the objects in an event's data lines: one, or for some servers one per line."""
     for parts in [[b"\n".join(lines)], lines] if lines else [lines]:
         with suppress(ValueError, RecursionError):
             found = [json.loads(part.decode()) for part in parts]
@@ -235,7 +234,7 @@ def _broken_off() -> ModelFailed:
 
 
 def join(body: bytes) -> bytes:
-    """Return the completion that a stream amounts to. Raises ModelFailed if it broke off."""
+    """Return a stream as a completion. Raises ModelFailed if it broke off."""
     text, refusal, finish = "", "", None
     calls, whole = list[_Call](), dict[str, Json]()
     may_end, has_choice = _has_ended(body), False
@@ -254,7 +253,7 @@ def join(body: bytes) -> bytes:
         for part in parts:
             _add(calls, part)
         text, refusal = text + said, refusal + no
-        # A word speaks for what came before it. One that says otherwise stays.
+        # An error counts despite everything before. An ending other than whole stays.
         if _is_whole(finish) and (said or no or parts or word not in (None, "")):
             finish = None if word == "" else word
     if finish is None and not may_end:
@@ -283,7 +282,7 @@ class _Call:
             self.arguments += piece
 
     def is_whole(self) -> bool:
-        """Tell whether its arguments are all there. Those of many parts are not read each time."""
+        """Tell whether its arguments are complete. Long ones are not parsed each time."""
         is_short = len(self.arguments) <= _LONGEST_READ
         return is_short and (_is_json(self.arguments) or _is_json(self.newest))
 
@@ -322,7 +321,7 @@ def _add(calls: list[_Call], part: Json) -> None:
 
 
 def _is_json(text: str | None) -> bool:
-    """Tell whether a text is an object, or one that is written as a text once more."""
+    """Tell whether a text is an object, or the JSON text of one."""
     with suppress(ValueError, RecursionError):
         if text and text.rstrip().endswith(("}", '"')):
             return isinstance(json.loads(text), dict | str)
@@ -333,8 +332,8 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-# The Responses API: a request and its answer are those of a chat completion, reworded. So prompts,
-# tools, limits and the reading of untrusted replies are the same. Nothing is stored at the server.
+# The Responses API: a request and its answer, translated from and to a chat completion. So prompts,
+# tools, limits and the reading of untrusted replies are the same. The server stores nothing.
 
 _CHAT, RESPONSES = "chat", "responses"
 _ITEMS = _CALL, _MESSAGE = "function_call", "message"  # types of items
@@ -344,7 +343,7 @@ _ENDS = {f"response.{end}" for end in ("completed", "incomplete", "failed", "can
 
 
 def reworded(request: dict[str, Json]) -> dict[str, Json]:
-    """Return a request for a chat completion in the words of the Responses API."""
+    """Return a chat completion's request in the form of the Responses API."""
     items = [item for message in request["messages"] for item in _items_of(message)]
     asked: dict[str, Json] = {"model": request["model"], "input": items, "store": False}
     if form := request.get("response_format"):
@@ -370,7 +369,7 @@ def _items_of(message: Json) -> Iterator[Json]:
 
 
 def completion_of(body: bytes) -> bytes:
-    """Return a response as the chat completion that it amounts to. Raises ModelFailed."""
+    """Return a response as a chat completion. Raises ModelFailed."""
     said = _parse_body(body)
     output = _part_of(said, "output")
     if not isinstance(output, list) or said.get("status") == "failed" or _has_error(said):
@@ -396,7 +395,7 @@ def completion_of(body: bytes) -> bytes:
 
 
 def _finish(said: Json, spoken: list[Json]) -> Json:
-    """Return why it ended, in the words of a completion; an item of it may be cut off, too."""
+    """Return why it ended, in the words of a completion; an item may be cut off too."""
     status = said.get("status") or _COMPLETE
     if status == _COMPLETE:
         are_whole = all((item.get("status") or _COMPLETE) == _COMPLETE for item in spoken)
@@ -408,7 +407,7 @@ def _finish(said: Json, spoken: list[Json]) -> Json:
 
 
 def join_events(body: bytes) -> bytes:
-    """Return the response that a stream of events amounts to. Raises ModelFailed if it broke off.
+    """Return the response in a stream of events. Raises ModelFailed if it broke off.
 
     Some servers send its output only in pieces, and some no last event.
     """

@@ -1,7 +1,7 @@
-"""Offer a desk's tools to a model as such, and read its calls as the proposals that they are.
+"""Offer a desk's tools to a model, and read its calls as proposals.
 
-A call becomes the text of one JSON object, so that the same parser reads it as any other reply.
-The calls that we quote to a model have numbers of ours: its own ids are nothing to rely on.
+A call becomes one JSON object, so that one parser reads all replies. Calls that we quote to a model
+have our own numbers: a model's ids are not reliable.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from agents.llm.reply import Completion
 
 _FINAL = "final_answer"
 _READY = "report_ready"
-_NAMESPACE = "functions."  # which some models put before a tool's name
-_MOST_ENCODED = 3  # times that arguments are written as a text within a text
+_NAMESPACE = "functions."  # a prefix of some models before a tool's name
+_MOST_ENCODED = 3  # times that arguments are encoded as text within a text
 _ENDED = "End the work: tell the person who asked what was done, what was found, or why not."
-# Of the inputs of a question, what the messages show in their own way.
+# Inputs of a question that the messages show in their own form.
 _AS_MESSAGES = frozenset(
     {"state_summary", "recent_step_summaries", "blocked", "done", "tools", "answer_as"}
     | {"desk", "more_tools"}
@@ -36,7 +36,7 @@ def _function(name: str, told: str, parameters: Json) -> Json:
     return {"type": "function", "function": about}
 
 
-# A harmless tool, and a call that is forced. Most servers without tools ignore both.
+# A harmless tool, and a forced call. Most servers without tools ignore both.
 PROBE: Mapping[str, Json] = {
     "messages": [{"role": "user", "content": f"Call {_READY}."}],
     "tools": [_function(_READY, "Report that you are ready.", exact_object())],
@@ -45,9 +45,9 @@ PROBE: Mapping[str, Json] = {
 
 
 def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
-    """Return a request that offers tools: the rules, the goal, then what happened, in this order.
+    """Return a request that offers tools: the rules, the goal, then the turns, in this order.
 
-    So a server can reuse what it has read for the question before.
+    So a server can reuse its reading of the question before.
     """
     inputs, desk = question.inputs, question.inputs.get("desk") or {}
     asked = {name: part for name, part in inputs.items() if name not in _AS_MESSAGES}
@@ -71,7 +71,7 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
 
 
 def _messages_of(turn: Json, id_: str) -> list[Json]:
-    """Return a proposal and what came of it; of one that could not be read only why."""
+    """Return a proposal and its outcome as messages; for an unreadable one, only why."""
     came, call = json.dumps(turn["came"], ensure_ascii=False), turn["call"]
     if call is None:
         return [{"role": "user", "content": came}]
@@ -87,12 +87,12 @@ def _messages_of(turn: Json, id_: str) -> list[Json]:
 
 
 def is_ready(calls: tuple[str, ...]) -> bool:
-    """Tell whether a reply to the probe holds the call that was forced."""
+    """Tell whether a reply to the probe has the forced call."""
     return any(_native_call(json.loads(call)).name == _READY for call in calls)
 
 
 def read_proposals(reply: Completion, question: Question) -> list[str]:
-    """Return what a reply proposes, as JSON objects in our form: its calls, or its text."""
+    """Return a reply's proposals as JSON objects in our form: its calls, or its text."""
     if not reply.tool_calls:
         return [read_text(reply.text, question)]
     tools = _arguments_of(question)
@@ -100,10 +100,10 @@ def read_proposals(reply: Completion, question: Question) -> list[str]:
 
 
 def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
-    """Return a reply in text without what its model wrote around it; a call in our form.
+    """Return a reply in text without decoration; a call in our form.
 
-    Where a call is not all that is said, the text stays as it is, which is no proposal. Raises
-    ModelFailed where any text would be used.
+    If there is more than a call, the text is unchanged, which is no proposal. Raises ModelFailed
+    where any text would be used.
     """
     said, tools = without_reasoning(text), _arguments_of(question)
     call, inside = read_call(said)
@@ -148,7 +148,7 @@ def _arguments_of(question: Question) -> dict[str, Json]:
 
 
 def _proposal(call: _WrittenCall, tools: Mapping[str, Json]) -> str:
-    """Return a call in our form. What is no JSON object stays as it is, and is refused there."""
+    """Return a call in our form. If it is no JSON object it is unchanged, and is refused later."""
     name, args = call.name, call.arguments
     name = name.removeprefix(_NAMESPACE) if isinstance(name, str) else name
     args = fit(_decoded(args), tools.get(str(name), {}), is_untyped=call.is_untyped)
@@ -159,7 +159,7 @@ def _proposal(call: _WrittenCall, tools: Mapping[str, Json]) -> str:
 
 
 def _decoded(args: Json) -> Json:
-    """Return arguments as they are meant, where they were written as a text within a text."""
+    """Return arguments that were encoded as text within a text."""
     for _ in range(_MOST_ENCODED):
         if isinstance(args, str):
             with suppress(BadJson):
@@ -168,7 +168,7 @@ def _decoded(args: Json) -> Json:
 
 
 def _written(said: Json, tools: Collection[str], text: str = "") -> str:
-    """Return a proposal as text, where it has none yet; no JSON for an answer that holds a call."""
+    """Return a proposal as text if it has none; no JSON for an answer with a call."""
     answer = _answer_in(said)
     if holds_call(answer, tools):
         return f"{_FINAL}: {answer}"
@@ -176,16 +176,16 @@ def _written(said: Json, tools: Collection[str], text: str = "") -> str:
 
 
 def _answer_in(said: Json) -> str:
-    """Return the text in a reply that people would read; "" for a call, and for other roles."""
+    """Return the text of a reply for people; "" for a call, and for other roles."""
     answer = said.get("answer", said.get("result")) if isinstance(said, dict) else None
     return answer if isinstance(answer, str) else ""
 
 
-# What models write around an answer or in place of one: reasoning, fences, calls as text. Each
-# family spells a call in its own way. One is read only as the last thing of a message, after
-# nothing but reasoning: anywhere else it may be quoted from somebody outside.
+# What models write around an answer or instead of one: reasoning, fences, calls as text. Each
+# family spells a call in its own way. A call counts only at the end of a message, after nothing but
+# reasoning: elsewhere an outsider may be quoted.
 
-_MOST_MARKS, LONGEST_MARK = 6, 40  # behind a call, and characters of one
+_MOST_MARKS, LONGEST_MARK = 6, 40  # after a call, and characters of one
 _REASONING = re.compile(
     r"\ufeff?\s*(?:<(?P<tag>(?:\w+:)?(?:think|thinking|thought|reasoning))>.*?</(?P=tag)>"
     r"|\[THINK\].*?\[/THINK\]|◁think▷.*?◁/think▷"
@@ -231,7 +231,7 @@ _STRAY = re.compile(
 )
 _STRAY_NAME = re.compile(r"""["'](?:name|tool|tool_name|function)\\*["']\s*:""")
 _STRAY_ARGUMENTS = re.compile(r"""["'](?:arguments|parameters|args|input)\\*["']\s*:""")
-_STRAY_KNOWN = (  # a call of a known tool: it is a value, a key, a tag, or has arguments
+_STRAY_KNOWN = (  # a call of a known tool: a value, a key, a tag, or with arguments
     r"""[\w"']\s*[:=][\s\\"'*`]{{0,9}}(?:\w+\.)?(?:{0})(?:[\\"'*`]|\s*$)"""
     r"""|["'](?:{0})\\*["']\s*:|</?(?:{0})\b|\b(?:{0})(?:\(|\s*:?\s*[{{\[])"""
 )
@@ -255,7 +255,7 @@ def without_reasoning(text: str) -> str:
 
 
 def read_call(text: str) -> tuple[_WrittenCall | None, str]:
-    """Return the one call that a text is, or None, and what stands within the marks around it."""
+    """Return the call that is the whole text, or None, and the text within the marks around it."""
     text, place = text.strip().replace("｜DSML｜", ""), 0
     while not (named := _NAMED.match(text, place)) and (mark := _BEGIN.match(text, place)):
         place = mark.end()
@@ -274,7 +274,7 @@ def read_call(text: str) -> tuple[_WrittenCall | None, str]:
 
 
 def _call_in(value: Json) -> _WrittenCall | None:
-    """Return the call that an object is, under any of the names that models give to its parts."""
+    """Return the call in an object, under any of the names that models give to its parts."""
     inner = value.get("function") if isinstance(value, dict) else None
     value = inner if isinstance(inner, dict) else value
     known = set(value) if isinstance(value, dict) else set()
@@ -302,7 +302,7 @@ def _call_by_name(name: str, inside: str) -> _WrittenCall | None:
 
 
 def holds_call(text: str, tools: Collection[str] = ()) -> bool:
-    """Tell whether a call, a part of one or reasoning stands somewhere in a text."""
+    """Tell whether a text contains a call, a part of one, or reasoning."""
     if _STRAY.search(text) or (_STRAY_NAME.search(text) and _STRAY_ARGUMENTS.search(text)):
         return True
     names = "|".join(map(re.escape, tools)) or "(?!)"

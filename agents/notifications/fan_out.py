@@ -148,7 +148,7 @@ def _share(notification: Notification, circle_of: _CircleOf, *, at: datetime) ->
 def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
     """Return when to look again at a request whose deadline a kill switch stops or moves."""
     if kind is Kind.NOT_CARRIED_OUT and request is not None and is_asked_again(request):
-        return at + _PAUSED  # its giver was told, and those who can answer the one in its place
+        return at + _PAUSED  # its reviewers were told, and those of its successor can answer
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
         return None
@@ -172,7 +172,7 @@ def _still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
 
 
 def still_matters(notification: Notification, *, at: datetime) -> bool:
-    """Tell whether there is still something to do, or others have seen to it."""
+    """Tell whether there is still something to do."""
     request, kind = notification.escalation, notification.kind
     if request is not None and kind in WHILE_OPEN:
         return _still_concerns(Kind(kind), request, at=at)

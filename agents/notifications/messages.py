@@ -108,7 +108,7 @@ def note_of(notification: Notification) -> Note:
             happened = _OF_QUESTION.get(Kind(kind), happened)
         if kind == Kind.EXPIRED:
             happened = of.expiry_words
-            if of.ends_run:  # why a person was asked says what to do, which is too late
+            if of.ends_run:  # the request's reason says what to do, which is too late
                 lines[0] = of.undone
         if of.settles_call:
             happened = _OF_LOST.get(Kind(kind), happened)
@@ -142,7 +142,7 @@ def _why_asked(request: Escalation) -> str:
 
 
 def _in_place_of(approval: Escalation) -> tuple[Escalation | None, str]:
-    """Return the newest request in an approval's place, and the chain as a sentence's end."""
+    """Return the newest request after an approval, and the chain as a sentence's end."""
     known = unsettled_approvals(Escalation.objects.filter(pk=approval.pk)).values(
         "later", "earlier"
     )

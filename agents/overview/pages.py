@@ -253,7 +253,7 @@ def _sums(amounts: Iterable[tuple[str, int]]) -> str:
 
 
 def _came_of(counted: Sequence[Requests]) -> list[tuple[str, int]]:
-    """Return what came of the goals of runs that were done today without a call, in words."""
+    """Return the outcomes of goals that ended today without a call, in words."""
     ended = {one.state.removeprefix(ENDED): one.count for one in counted}
     without = (one for one in IN_WORDS if one != CameOf.CARRIED_OUT)
     return [(IN_WORDS[one], ended[one]) for one in without if ended.get(one)]
@@ -279,7 +279,7 @@ def _by_outcome(
 def _by_amount(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> list[Chart]:
-    """Chart the money of each day by currency: what was paid, and what people withheld.
+    """Chart the money of each day by currency: paid, and withheld by people.
 
     One empty chart if there was none.
     """
@@ -341,7 +341,7 @@ class Attention:
     subject_label: str  # its subject; "": unknown
     code: str  # the stored reason
     person: str  # who approved it
-    later: int | None  # the request in its place, and its state; of an unknown outcome, an open one
+    later: int | None  # a later request and its state; of an unknown outcome, an open one
     later_state: str
     earlier: int | None  # the approval whose place it took
     letters: Sequence[tuple[str, int | None]] = ()  # of an untold amount: what was written about
@@ -385,9 +385,9 @@ def attention(
 ) -> tuple[list[Attention], bool]:
     """Return the newest cases of some workspaces, and whether there are more.
 
-    In three queries, or four with payments without notice; each request that every reviewer may be
-    a party to takes some more, for at most MOST + 1. Payments without notice count if they were
-    made after `since`, unanswered requests if they expired after `today`.
+    It takes three queries, or four with payments without notice, and some more for each request
+    that every reviewer may be a party to (at most MOST + 1). Payments without notice count if they
+    were made after `since`, unanswered requests if they expired after `today`.
     """
     homes = spread("homes", workspaces)
     rows = _cases(len(workspaces)).tuples(today=today, **homes)
@@ -432,7 +432,7 @@ def _untold(homes: int, letters: frozenset[tuple[str, str]]) -> CompiledSelect[A
 
 
 def _cases_query(workspaces: Params) -> QuerySet[Any]:
-    """Return the newest cases without those that nobody was told about."""
+    """Return the newest cases without payments without notice."""
     # No index covers a sum or the later of two times: SQLite would begin with every run.
     of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     of = of.annotate(over_at=Coalesce("ended_at", "created_at"))

@@ -1,4 +1,4 @@
-"""The search page, whose results also stand under the field at the top of every page."""
+"""The search page; its results are also shown under the field at the top of every page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agents.shell.pages import HtmxRequest, page, whole_number
 
 @page
 def search(request: HtmxRequest) -> HttpResponse:
-    """Show what has the words in the address. A field that is typed in takes the results alone."""
+    """Show what matches the words in the address. A typed-in field gets the results alone."""
     text = request.GET.get("q", "").strip()
     shown = {
         "groups": _find(access.person(request), text),
@@ -38,8 +38,8 @@ def search(request: HtmxRequest) -> HttpResponse:
 
 # What a person finds by words: pages, subjects, requests and runs, a few of each.
 #
-# Runs have an index of words. The names in a request's arguments, such as a payee's, have none:
-# they are read of the open requests and of the newest decided ones, _RECENT of each.
+# Runs have an index of words. Names in a request's arguments, such as a payee's, have none: open
+# requests and the _RECENT newest decided ones are read.
 
 
 _MOST = 5  # of each group
@@ -65,7 +65,7 @@ _PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
 
 @dataclass(frozen=True)
 class _Hit:
-    """One thing found: where it is, what it is called, and its state as role and word."""
+    """One hit: its address, its name, and its state as role and word."""
 
     address: str
     title: str
@@ -73,7 +73,7 @@ class _Hit:
 
 
 def _find(user: User, text: str) -> dict[str, list[_Hit]]:
-    """Return what was found, by the title of its group; groups without a hit are left out."""
+    """Return the hits by the title of their group; empty groups are left out."""
     words = text[:_LONGEST].replace("\0", "").casefold().split()
     if not words:
         return {}
@@ -112,7 +112,7 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 
 def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
-    """Return the subjects that runs with these words are about and that have them in their name."""
+    """Return the subjects of these runs whose names have the words."""
     known = {
         (run.subject_key, run.subject_label): None
         for run in runs

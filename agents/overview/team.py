@@ -206,7 +206,7 @@ class _HourOfDay:
 
 @dataclass(frozen=True)
 class _TeamFigures:
-    """A range's figures by rule and person, and by hour: of people where no rule is shown."""
+    """A range's figures by rule and person, and by hour where no rule is shown."""
 
     rules: Sequence[_FigureLine]
     people: Sequence[_FigureLine]
@@ -316,7 +316,7 @@ def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
 
 
 def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
-    """Return the sums of what still waits."""
+    """Return the sums of open requests."""
     state, found = EscalationState.OPEN, ReviewFigures()
     ours = Escalation.objects.filter(workspace=workspace, state=state, created_at__lt=at).order_by()
     for opened_at in ours.values_list("created_at", flat=True):
@@ -325,7 +325,7 @@ def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
 
 
 def _by_hour(sums: ReviewFigures) -> list[_HourOfDay]:
-    """Return what was counted at each hour, in the viewer's zone."""
+    """Return the counts of each hour, in the viewer's zone."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)
     counted = (sums.arrived, sums.answered, sums.waiting)

@@ -14,8 +14,8 @@ from agents.core.registry import enter, load
 from agents.core.requests import Flow, Json, Reply, replay
 from agents.sdk.desk import Desk
 
-# The version of the patterns' requests. A run keeps the version of its launch to its end. 3 is of
-# 0.2.0, the oldest version that upgrades: nobody asks as before it.
+# The version of the patterns' requests. A run keeps the version of its launch. 3 is from 0.2.0, the
+# oldest version that upgrades.
 QUESTION_VERSION = 4
 
 
@@ -26,26 +26,26 @@ class Brief:
     goal: str
     limits: Limits
     specs: ArgSpecs  # the arguments of every tool a model may name
-    scope: Json = None  # of a report: what it is about, as texts by name
-    # Of a report: from the lines of its tasks and the sources expected, the desk's figures.
+    scope: Json = None  # what a report is about, as texts by name
+    # Compute a report's figures from the lines of its tasks and the expected sources.
     figures: Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None = None
     workflow: Json = None  # the declared document, where the pattern follows one
-    before: Json = None  # what the runs that this one goes on from were asked, did and read
+    before: Json = None  # goals, effects and results of the earlier runs
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
-    more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
-    desk: Json = None  # what a model of a declared desk is told it does, and of what
-    question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
+    more_tools: Mapping[str, str] = field(default_factory=dict)  # usage that no prompt has
+    desk: Json = None  # the desk's task and subject, for a model of a declared desk
+    question_version: int = QUESTION_VERSION  # pinned: an older run asks in its own form
     reads: Collection[str] = ()  # the tools that change nothing
-    by_agent: Collection[str] = ()  # the tools whose calls an agent elsewhere executes
-    slots: int = 0  # for calls of an agent elsewhere that are under way; 0: `at_once`
+    by_agent: Collection[str] = ()  # the tools whose calls an external agent executes
+    slots: int = 0  # for calls of an external agent at once; 0: `at_once`
     in_model_units: bool = True  # in ``_usd``: at the first desk
 
     def guidance(self, *, schema: Json = None, tools: Collection[str] = ()) -> Json:
-        """Return what a model is told beside a question, or None.
+        """Return the guide for a model with a question, or None.
 
-        The schema of its answer; the desk that it acts for; and how to use those of these tools
-        that its prompt does not know.
+        It has the schema of the answer, the desk, and the usage of tools that the prompt does not
+        describe.
         """
         usage = {name: used for name, used in self.more_tools.items() if name in tools}
         told = {"schema": schema, "desk": self.desk, "more_tools": usage}
@@ -62,15 +62,15 @@ class Notes:
 
     trace: list[Json] = field(default_factory=list)
     history: list[Json] = field(default_factory=list)
-    blocks: list[Json] = field(default_factory=list)  # of the policy, as the agent is told them
-    turns: list[Json] = field(default_factory=list)  # proposals, and what came of each
+    blocks: list[Json] = field(default_factory=list)  # as the agent is told them
+    turns: list[Json] = field(default_factory=list)  # proposals, each with its outcome
     proposed: list[str] = field(default_factory=list)  # in the last reply, and not reviewed yet
     was_required: bool = False  # the agent had to call one of its tools in that reply
 
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]
 PATTERNS: dict[str, PatternFlow] = {}
-# Each desk says which of these it offers; one of another file is offered at every desk.
+# Each desk names those that it offers; a pattern from another file is offered at every desk.
 _OF_DESKS = ("supervisor", "routing", "orchestrator", "workflow", EXTERNAL)
 
 
@@ -79,7 +79,7 @@ def offered_at(desk: Desk) -> list[str]:
     return ["supervisor", *desk.patterns, *(name for name in PATTERNS if name not in _OF_DESKS)]
 
 
-PROPOSE_AGAIN: set[str] = set()  # patterns whose agents a person may send a request back to
+PROPOSE_AGAIN: set[str] = set()  # patterns whose requests a reviewer can send back
 
 
 def pattern(flow: PatternFlow) -> PatternFlow:
@@ -89,9 +89,9 @@ def pattern(flow: PatternFlow) -> PatternFlow:
 
 
 def proposes_again(flow: PatternFlow) -> PatternFlow:
-    """Mark a pattern as handling the decision "sent_back": its agent is told why, and goes on.
+    """Mark a pattern as handling the decision "sent_back": its agent gets the reason and continues.
 
-    In other patterns requests cannot be sent back.
+    Other patterns' requests cannot be sent back.
     """
     PROPOSE_AGAIN.add(flow.__name__)
     return flow

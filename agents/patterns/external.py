@@ -1,4 +1,4 @@
-"""External: an agent elsewhere says what it wants; here it is reviewed and carried out.
+"""External: an agent proposes calls from outside; the console reviews and executes them.
 
 A refusal is an answer to the agent, and only the agent's own end ends the run.
 """
@@ -12,8 +12,8 @@ from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, final_answer, reports_error
 from agents.patterns.supervisor import REFUSED, ProposalTurn, carry_out
 
-ANSWERED = "call.answered"  # the event, and the kind of the step, with which a call ends
-CONTINUED = "session_continued"  # the end of a run whose session goes on in another
+ANSWERED = "call.answered"  # the event, and the kind of the step, that ends a call
+CONTINUED = "session_continued"  # the end of a run whose session continues in another
 EXECUTED, NOT_EXECUTED, UNKNOWN = "executed", "not_executed", "unknown"
 
 
@@ -27,7 +27,7 @@ def external(brief: Brief, notes: Notes) -> Flow:
     if stopped:
         raise Stop(stopped)
     said = next(one.value for one in outcomes.values())
-    if isinstance(said, dict):  # it names the run in which the session goes on
+    if isinstance(said, dict):  # it names the run in which the session continues
         raise Stop(CONTINUED)
     end = ProposalTurn("end", _read({"kind": "final", "answer": said}, brief), notes)
     yield from carry_out(end)
@@ -36,7 +36,7 @@ def external(brief: Brief, notes: Notes) -> Flow:
 
 
 def _slot(brief: Brief, notes: Notes) -> Flow:
-    """Answer one call after the other until the agent ends. Return its last words."""
+    """Answer one call after another until the agent ends. Return its last words."""
     for number in range(1, brief.limits.max_tool_calls + 2):  # the last one is the end
         said = yield Await(f"{number}/call")
         if "end" in said:
@@ -48,7 +48,7 @@ def _slot(brief: Brief, notes: Notes) -> Flow:
 
 
 def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[str, str]]:
-    """Have one call ruled on and, if it may, carried out. Return its status and the reason."""
+    """Review one call and execute it if allowed. Return its status and the reason."""
     if "withdrawn" in said:
         return NOT_EXECUTED, "withdrawn"
     if "too_large" in said:
@@ -68,7 +68,7 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
 
 
 def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
-    """Put a question of the agent's to a person. Nothing is executed."""
+    """Ask a person the agent's question. Nothing is executed."""
     action = {"kind": "question", "question": said["question"], "choices": said["choices"]}
     deciding = {
         "rule": "external.question",
@@ -90,7 +90,7 @@ def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
 
 
 def _read(said: Json, brief: Brief) -> Json:
-    """Return what was sent as an action. Raises Stop("invalid_action:…")."""
+    """Return the sent call as an action. Raises Stop("invalid_action:…")."""
     try:
         return check_action(said, specs=brief.specs, proposable=brief.limits.proposable)
     except InvalidAction as no:

@@ -37,7 +37,7 @@ _REASONS = {  # the gateway's reason for a failed call: its name for a task
 @pattern
 def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
-    if brief.scope is None or brief.figures is None:  # launched where there is no report
+    if brief.scope is None or brief.figures is None:  # launched at a desk without a report
         raise Stop("no_report_scope", phase="plan")
     plan = yield from say_until_usable(lambda: _make_plan(brief, notes), notes, brief.limits)
     lines = yield from dispatch(plan, brief.limits)
@@ -52,7 +52,7 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
 
 
 def _make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
-    """Have the work split into tasks, and the plan checked and reviewed before any starts."""
+    """Split the work into tasks, and check and review the plan before any task starts."""
     allowed, most = brief.limits.proposable, brief.limits.max_steps
     inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=_PLAN)}
     schema = plan_schema(brief.specs, allowed=allowed, max_tasks=most)
@@ -80,10 +80,10 @@ def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
 
 
 def allowances(tasks: int, limits: Limits) -> list[int]:
-    """Return how many dispatches each task of a plan may use, in its order.
+    """Return the dispatches that each task of a plan may use, in its order.
 
-    They are allotted before anything starts, one for each task and then the retries, so that no
-    task loses its own to a race (ORC-Q10).
+    They are allotted before anything starts, first one for each task and then the retries, so that
+    no task loses its own to a race (ORC-Q10).
     """
     left, given = limits.max_tool_calls, [0] * tasks
     for _ in range(max(limits.call_attempts, 1)):
@@ -109,7 +109,7 @@ def _work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
             reason = _reason_of(error.reason)
             if reason == _TOO_SLOW and attempt < attempts:
                 continue
-            # The time was up before this attempt began, so it was not made.
+            # The time ran out before this attempt began.
             made = attempt - 1 if reason == _OUT_OF_TIME else attempt
             return _line(task, attempts=made, failed=reason)
         return _line(task, attempts=attempt, observation=seen)
@@ -141,7 +141,7 @@ def _line(task: Task, *, attempts: int, failed: str = "", observation: Json = No
 
 
 def _write_down(lines: Sequence[Json], notes: Notes) -> None:
-    """Add the tasks that were begun to trace and history, in the order of the plan."""
+    """Add the begun tasks to trace and history, in the order of the plan."""
     for done in lines:
         if done.get("stop_reason") == _OUT_OF_TIME and not done["attempts_used"]:
             continue
@@ -164,7 +164,7 @@ def _stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> 
 
 
 def _write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
-    """Have the brief written from the aggregate, and reviewed against it."""
+    """Write the brief from the aggregate, and review it against the aggregate."""
     inputs = brief.as_models_see(
         {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=_FINALIZE)}
     )
@@ -172,7 +172,7 @@ def _write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
     with expect_readable(_FINALIZE):
         try:
             text = yield from nonblank_text(asked, phase=_FINALIZE, aggregate=found)
-        except NoReply as silence:  # what was found is kept, also where a budget ran out
+        except NoReply as silence:  # findings are kept, even if a budget ran out
             raise NoReply(silence.reason, phase=_FINALIZE, aggregate=found) from None
     action = {"kind": "brief", "answer": text, "aggregate": found}
     review = yield Review("finalize/review", action)

@@ -58,7 +58,7 @@ def routing(brief: Brief, notes: Notes) -> Flow:
 def _attempt_route(
     brief: Brief, notes: Notes, attempt: int, refused: list[str]
 ) -> Steps[tuple[Route, Json]]:
-    """Have a specialist chosen, and give them the case. Return the route and their answer."""
+    """Choose a specialist and give them the case. Return the route and their answer."""
     allowed = brief.limits.proposable
     guide = brief.guidance(schema=route_schema(allowed), tools=allowed)
     inputs = _situation(brief, notes, attempt, refused)
@@ -76,7 +76,7 @@ def forbidden(refused: list[str], limits: Limits) -> list[str]:
 
 
 def _situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
-    """Return the router's inputs: the goal, a brief state, and whom not to ask again."""
+    """Return the router's inputs: the goal, a brief state, and excluded specialists."""
     history: list[Json] = notes.history
     last = history[-1] if history else None
     return brief.as_models_see(
@@ -107,7 +107,7 @@ class Delegation:
     attempt: int
     route: Route
     notes: Notes
-    action: Json = field(init=False)  # the delegation as policy and gateway know it: a tool call
+    action: Json = field(init=False)  # the delegation as a tool call
 
     def __post_init__(self) -> None:
         self.action = {"kind": "tool", "name": self.route["target"], "args": self.route["args"]}
@@ -123,7 +123,7 @@ class Delegation:
         self.notes.trace.append({**entry, **more})
 
     def refuse(self, reason: str) -> Stop:
-        """Close this attempt as refused, and return the Stop that says so."""
+        """Close this attempt as refused, and return the Stop for it."""
         self.line(ok=False, stop_reason=reason)
         return stop(reason, phase="delegate", route=self.route)
 
@@ -185,7 +185,7 @@ def _in_contract(seen: Json) -> bool:
 
 
 def _closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
-    """Have the answer written from the specialist's evidence, and reviewed against it."""
+    """Write the answer from the specialist's evidence, and review it against that."""
     told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
     inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=_FINALIZE)})
     asked = Ask(_FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
@@ -200,7 +200,7 @@ def _closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
 
 
 def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
-    """Wait until a person takes the case or says why nobody will. Return their answer."""
+    """Wait until a person takes the case or gives a reason why nobody will. Return their answer."""
     tried = [
         {"target": past["route"]["target"], "reason": past["observation"].get("reason")}
         for past in notes.history

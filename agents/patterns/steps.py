@@ -1,4 +1,4 @@
-"""Functions for the steps of every pattern: answers of models, blocks, and dialogues by calls."""
+"""Functions for the steps of every pattern: models' answers, blocks, and dialogues of calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agents.patterns import Brief, Notes
 T = TypeVar("T")
 Steps = Generator[Request, Any, T]
 
-# A false answer is named for what it is. No rule says so any more; runs that ended so still do.
+# The stop reason of a false answer, from runs of older releases.
 _SAID_PLAINLY = frozenset(
     {"answer_contradicts_ledger", "answer_contradicts_evidence", "brief_contradicts_facts"}
 )
 
 
 class NoReply(Stop):
-    """A model gave no answer, for a reason that asking again does not mend."""
+    """A model gave no answer, and asking again would not help."""
 
 
 def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
@@ -36,7 +36,7 @@ def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
 
 
 def _reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
-    """Do so, and return the whole reply."""
+    """Return the whole reply. Raises NoReply."""
     try:
         return (yield asked)
     except Failed as error:
@@ -44,7 +44,7 @@ def _reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
 
 
 def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
-    """Return a model's text without blanks around it, or stop the run where that is empty."""
+    """Return a model's text without surrounding blanks, or stop the run if it is empty."""
     text = (yield from answer_to(asked, phase=phase, **details)).strip()
     if not text:
         raise Stop("llm_empty", phase=phase, **details)
@@ -75,39 +75,40 @@ def reports_error(seen: Json) -> bool:
 
 
 def final_answer(action: Json) -> Json:
-    """Return a run's final result: its answer, what that says it is, the note, who approved it."""
+    """Return a run's final result: answer, meaning, note, and approver."""
     kept = ("answer", "says", "note", "approved_by")
     return {key: action[key] for key in kept if key in action}
 
 
-# A block is feedback: the agent is told why and may propose something else, as policy allows. The
-# same holds for unreadable replies, so that one broken reply does not end a run that has paid.
+# A block is feedback: the agent gets the reason and may propose something else, as the policy
+# allows. The same holds for unreadable replies, so that one broken reply does not end a run that
+# has paid.
 
-UNREADABLE = "reply.unreadable"  # in place of a rule, for a reply that no rule has seen
-BY_PERSON = "person.sent_back"  # in place of a rule, for a proposal that a person sent back
+UNREADABLE = "reply.unreadable"  # instead of a rule: no rule saw the reply
+BY_PERSON = "person.sent_back"  # instead of a rule: a person sent the proposal back
 _FORM = (
     "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
     f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
 )
-# For a proposal that a person has sent back: the agent is told, and it counts as a block.
+# For a proposal that a person sent back. It counts as a block.
 SAME_AGAIN = {
     "rule": "person.same_again",
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",
     "flip": "Propose something else, or answer.",
 }
-# For a call that the gateway would refuse as a loop, and end the run.
+# For a call that the gateway would refuse as a loop, ending the run.
 REPEATED = {
     "rule": "call.repeated",
     "sentence": "This very call was carried out before in this run, so it is not made again.",
     "flip": "Use its result: propose another call, or end with the answer.",
 }
-TOO_MANY = "call.too_many"  # in place of a rule, likewise
+TOO_MANY = "call.too_many"  # instead of a rule
 _AS_SCHEMA = (
     "Call one of your tools with all its arguments, each as its schema says. An amount is written "
     "with a point and without other separators, as 1950.00."
 )
 _ELSE = "Propose something else, or end with the reason."
-# For an end that claims a deed, where the ledger has none. Asking about it counts as a block.
+# For an end that claims a deed without one in the ledger. It counts as a block.
 NOTHING_DONE = {
     "rule": "end.nothing_done",
     "sentence": "The ledger has nothing: no call that changes anything was carried out, blocked or "
@@ -115,10 +116,10 @@ NOTHING_DONE = {
     "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
     "done.",
 }
-# For a call with a term that its agent made up. Told once in a run, then people are asked.
-NOT_NAMED = "call.not_named"  # in place of a rule
-_MOST_ALIKE = 2  # times that an agent is told the same of the same proposal
-# Of any role, also of one that writes plain text.
+# Sent once per run when the agent invents a value; then a person is asked.
+NOT_NAMED = "call.not_named"  # instead of a rule
+_MOST_ALIKE = 2  # times that an agent gets the same block for the same proposal
+# For any role, also one that writes plain text.
 _IN_FULL = {"llm_empty", "llm_stray_call", "llm_truncated"}
 _WHY = {
     "non_json": "it is not one JSON object and nothing else",
@@ -136,18 +137,18 @@ _WHY = {
 class Blocked(Stop):
     """An agent's proposal is blocked. It may propose something else, as often as policy allows.
 
-    If no other proposal follows, the run ends with the first block of the row and the list of all.
+    Without another proposal, the run ends with the first block of the row and the list of all.
     """
 
     def __init__(self, end: Stop, block: Json, *, is_final: bool = False) -> None:
         super().__init__(end.reason, **end.details)
-        self.block = block  # as the agent is told it
-        self.is_final = is_final  # no agent is told: what a person had allowed ends the run
+        self.block = block  # as the agent gets it
+        self.is_final = is_final  # a person had approved it: the run ends
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
         tell(notes, self.block, said=self.details.get("raw_action"))
-        # How often a person may send something back is counted where they decide.
+        # Send-backs are counted where people decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
         if may_go_on and not self.is_final:
@@ -155,7 +156,7 @@ class Blocked(Stop):
         raise (row or self).with_all(notes.blocks)
 
     def counted(self, notes: Notes) -> Blocked:
-        """Say how often the agent has proposed this now; the third time ends it. Return self."""
+        """Note how often the agent has proposed this; the third time ends the run. Return self."""
         before = sum(_is_like(block, self.block) for block in notes.blocks)
         if before:
             says = "Proposed again" if before == 1 else "Proposed for the third time"
@@ -170,12 +171,12 @@ class Blocked(Stop):
         return self
 
     def with_answer(self, answer: Json) -> Blocked:
-        """Add what the agent answered afterwards, which is no result of the run. Return self."""
+        """Add the agent's later answer, which is not a result of the run. Return self."""
         self.details = {**self.details, AFTER_BLOCK: answer}
         return self
 
     def end_without(self, end: Stop) -> Stop:
-        """Return what ends the run without another proposal: the block, or a budget."""
+        """Return the Stop of a run without another proposal: the block, or a budget."""
         if end.reason in BUDGETS:
             return end
         self.details = {**self.details, "then": end.reason}
@@ -183,34 +184,34 @@ class Blocked(Stop):
 
 
 def all_calls_made(most: int) -> Json:
-    """Return the block of a call after as many as a run may make."""
+    """Return the block of a call beyond the run's limit of calls."""
     sentence = f"This run has made the {with_unit(most, 'calls')} that its policy allows."
     flip = "End now: answer with what you know, and say what is left to do."
     return {"rule": TOO_MANY, "sentence": sentence, "flip": flip}
 
 
 def tool_called_often(most: int) -> Json:
-    """Return the block of a call after as many of its tool as a run may make."""
+    """Return the block of a call beyond its tool's limit."""
     told = with_unit(most, "calls")
     sentence = f"This run has made the {told} of this tool that its policy allows."
     return {"rule": TOO_MANY, "sentence": sentence, "flip": _ELSE}
 
 
 def _is_like(block: Json, other: Json) -> bool:
-    """Tell whether two blocks are of the same proposal for the same reason."""
+    """Tell whether two blocks have the same proposal and reason."""
     same = all(block.get(name) == other.get(name) for name in ("rule", "action"))
     return same and bool(block["sentence"].endswith(other["sentence"]))
 
 
 def tell(notes: Notes, block: Json, *, said: Json = None) -> None:
-    """Note what the agent is to be told of its newest proposal; `said` is one that is none."""
+    """Note a block for the agent's newest proposal; `said` is a reply that is not a proposal."""
     notes.blocks.append(block)
     is_call = isinstance(said, dict) and isinstance(said.get("args"), dict)
     is_call = is_call and said.get("kind") == "tool" and isinstance(said.get("name"), str)
     next_step = _AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or _ELSE
     came = {"status": "blocked", "why": block["sentence"], "next": next_step}
     notes.turns.append({"call": block.get("action") or (said if is_call else None), "came": came})
-    notes.proposed.clear()  # the agent meant them to follow on what was blocked
+    notes.proposed.clear()  # they were meant to follow the blocked one
 
 
 def block_for(
@@ -224,7 +225,7 @@ def block_for(
 
 
 def block_for_terms(end: Stop, step: Json, action: Json, terms: list[str]) -> Blocked:
-    """Return the block of a call with terms that its agent made up."""
+    """Return the block of a call with terms that its agent invented."""
     sentence = f"Neither the goal nor a person names its {' and its '.join(terms)}: you chose it."
     flip = (
         "Use what the goal says. If it says where to look and this was found there, propose the "
@@ -243,7 +244,7 @@ def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Bloc
 
 
 def earlier_block(notes: Notes, action: Json) -> Json:
-    """Return the block by which a person sent back this very action, or None."""
+    """Return the block by which a person sent back this action, or None."""
     theirs = filter(is_by_person, notes.blocks)
     return next((block for block in theirs if block["action"] == action), None)
 
@@ -277,7 +278,7 @@ def _block_for_unreadable(end: Stop, step: Json) -> Blocked:
 
 
 def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) -> Steps[T]:
-    """Repeat a step of an agent until its reply is usable, each time told what was wrong."""
+    """Repeat a step until its reply is usable; each time the agent gets the fault."""
     row: Blocked | None = None
     while True:
         try:
@@ -294,36 +295,36 @@ def blocks_of(notes: Notes, *, step: Json = None) -> Json:
     return {"blocked": found} if found else {}
 
 
-# An agent's dialogue by calls: what it proposed so far, and what came of it. A server that speaks
-# `tools` gets it as messages. It follows from earlier steps, so no step keeps it; and a reply may
-# propose several calls, which are reviewed one after another.
+# An agent's dialogue of calls: its proposals with their outcomes. A server that knows `tools` gets
+# it as messages. It follows from earlier steps, so no step stores it. A reply may propose several
+# calls, which are reviewed one after another.
 
-FROM_VERSION = 4  # of the patterns' requests; and under `reference` an agent writes an object
-_MOST_TURNS = 20  # shown at least, where there are as many, and at most twice as many
+FROM_VERSION = 4  # of the patterns' requests; under `reference` an agent writes an object
+_MOST_TURNS = 20  # shown at least, if there are as many; at most twice as many
 _REACHED = (
     "This was carried out. Go on only if more was asked for; else end now, and say what was done."
 )
-_BLOCKED_OFTEN = 2  # blocks of calls that write, after which an agent may answer in plain text
+_BLOCKED_OFTEN = 2  # blocked writes after which an agent may answer in plain text
 
 
 def dialogue_of(brief: Brief, notes: Notes) -> Json:
     """Return the turns so far, oldest first, and whether a call is required; None: no dialogue.
 
-    A goal that is only a question is offered `only` the tools that read.
+    For a goal that only asks, `only` lists the tools that read.
     """
     if brief.question_version < FROM_VERSION or brief.limits.profile == "reference":
         return None
-    # In whole portions, so that a server can reuse what it has read of the turns before.
+    # In whole portions, so that a server can reuse the earlier turns.
     gone = max(0, len(notes.turns) - _MOST_TURNS) // _MOST_TURNS * _MOST_TURNS
     turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
     told: dict[str, Json] = {"turns": turns, "required": not _has_acted(brief, notes)}
-    if asks_only(brief.goal):  # an agent that must call a tool is drawn to those that write
+    if asks_only(brief.goal):  # an agent that must call a tool tends to choose one that writes
         told["only"] = [name for name in brief.limits.proposable if name in brief.reads]
     return told
 
 
 def _with_next_step(brief: Brief, turn: Json) -> Json:
-    """Return a turn in which a call that wrote says that the goal may be reached."""
+    """Return a turn; a call that wrote adds that the goal may be reached."""
     call = turn["call"] or {}
     is_write = call.get("kind") == "tool" and call["name"] not in brief.reads
     if not is_write or turn.get("status") != "ok":
@@ -332,7 +333,7 @@ def _with_next_step(brief: Brief, turn: Json) -> Json:
 
 
 def _has_acted(brief: Brief, notes: Notes) -> bool:
-    """Tell whether a call that writes was carried out, held by a person or blocked twice."""
+    """Tell whether a write was executed, held by a person or blocked twice."""
     done = (
         past["executed_action"].get("name") not in brief.reads
         and not reports_error(past["observation"])
@@ -343,12 +344,12 @@ def _has_acted(brief: Brief, notes: Notes) -> bool:
 
 
 def is_call(block: Json) -> bool:
-    """Tell whether a block is of a call, and neither of an answer nor of an unreadable reply."""
+    """Tell whether a block is about a call, not an answer or an unreadable reply."""
     return bool(block.get("action", {}).get("kind") == "tool")
 
 
 def _only_reads(brief: Brief, block: Json) -> bool:
-    """Tell whether a block is of a call that changes nothing."""
+    """Tell whether a block is about a call that only reads."""
     return block["action"]["name"] in brief.reads
 
 

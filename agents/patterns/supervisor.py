@@ -1,6 +1,6 @@
-"""Supervisor: a worker proposes, the policy reviews, only a cleared action runs.
+"""Supervisor: a worker proposes, the policy reviews, only an allowed action runs.
 
-One pattern, one file: its turn is read beside the loop that takes it.
+One pattern, one file: its turn is next to the loop that takes it.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from agents.patterns.steps import (
 )
 
 _RECENT = 3  # steps that the worker is shown
-_NAMED = 20  # steps of which it sees tool and decision: all 200 in each question would be 200²
+_NAMED = 20  # steps of which it sees tool and decision: all 200 would make the questions quadratic
 _LONGEST_RESULT = 2000  # characters of a result of an earlier run
-ROUNDS = 3  # of asking and of calling for one action, as facts change while a person thinks
-# Of the ruling that decided a step, for the trace.
+ROUNDS = 3  # of requests and calls for one action, as facts change while a person thinks
+# Names in the trace of the ruling that decided a step.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "unit", "sentence", "risk")
 REFUSED = {
     "rejected": "human_rejected",
@@ -78,7 +78,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     limits = brief.limits
     schema = action_schema(brief.specs, proposable=limits.proposable, bound=brief.bound)
     guide = brief.guidance(schema=schema, tools=limits.proposable)
-    row: Blocked | None = None  # the first block since something was last carried out
+    row: Blocked | None = None  # the first block since the last execution
     undone: Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
         inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
@@ -104,7 +104,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 raise undone.with_all(notes.blocks).with_answer(final_answer(turn.action))
             return final_answer(turn.action)
         row = None
-        # A look does not make up for a reply that nobody could read.
+        # A read does not make up for a reply that nobody could read.
         if turn.action["name"] not in brief.reads or (undone and "action" in undone.details):
             undone = None
         turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
@@ -121,10 +121,10 @@ def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
 
 
 def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
-    """Raise Blocked for a call more than the policy allows.
+    """Raise Blocked for a call beyond the policy's limits.
 
-    An agent that is told goes on, or answers with what it knows, where the gateway would end the
-    run. And nobody is asked about a call that cannot be made.
+    An agent that is told may go on or answer, where the gateway would end the run. Nobody is asked
+    about a call that cannot be made.
     """
     limits = brief.limits
     if action["kind"] == "final" or not limits.max_blocks or brief.question_version < FROM_VERSION:
@@ -144,7 +144,7 @@ def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
 
 
 def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
-    """Tell whether an answer claims a deed in a run that did nothing, and is to be asked about."""
+    """Tell whether to ask about an answer that claims a deed, in a run without one."""
     writes = [name for name in brief.limits.proposable if name not in brief.reads]
     if action["kind"] != "final" or not writes or brief.question_version < FROM_VERSION:
         return False
@@ -158,9 +158,9 @@ def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
 def _ask_about_end(
     step: int, end: Action, guide: Json, brief: Brief, notes: Notes
 ) -> Steps[Action]:
-    """Tell the agent what the ledger has, and return what it then proposes.
+    """Give the agent the ledger's content, and return its next proposal.
 
-    Where that is missing or cannot be read, its first end stands.
+    If that is missing or unreadable, its first end counts.
     """
     tell(notes, {"step": step, "action": end, **NOTHING_DONE})
     inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
@@ -172,10 +172,10 @@ def _ask_about_end(
 
 
 def _made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
-    """Return the terms of a call that its agent made up because it had to call something.
+    """Return the terms that an agent invented because it had to call something.
 
-    It is told so once in a run, before a person is asked: most goals that leave them open want
-    nothing done.
+    It is told once per run, before a person is asked: most goals without these terms want nothing
+    done.
     """
     notes = turn.notes
     if not notes.was_required or any(block["rule"] == NOT_NAMED for block in notes.blocks):
@@ -183,16 +183,16 @@ def _made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
     facts = review["facts"]
     made_up = [one["name"] for one in facts.get("doubts", ()) if one["origin"] == "nobody"]
     if facts.get("origins", {}).get("amount_minor") == "record":
-        made_up.append("amount_minor")  # one that merely stands somewhere is the agent's choice too
+        made_up.append("amount_minor")  # an amount that appears anywhere is the agent's choice too
     return [name.removesuffix("_minor") for name in made_up]
 
 
 def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
-    A look can be replaced, and so can a call that was made before. What a person sent back is not
-    undone: they said no to it, and to nothing else; nor is a call with terms that nobody named. For
-    an unreadable reply: whether it names a tool that writes.
+    A read can be replaced, and so can a call that was made before. Proposals that a person sent
+    back do not count, nor calls with terms that nobody named. For an unreadable reply: whether it
+    names a tool that writes.
     """
     if block.reason == _SENT_BACK:
         return False
@@ -210,7 +210,7 @@ def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
 
 
 def _closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
-    """Have a closing text written, and reviewed like any other answer."""
+    """Write a closing text, and review it like any other answer."""
     inputs = brief.as_models_see({"goal": brief.goal, "history": notes.history})
     text = yield from nonblank_text(
         Ask("finalize", "writer", inputs, as_json=False), phase="finalize"
@@ -251,7 +251,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
 
 
 def earlier_runs(before: Json) -> Json:
-    """Return what came before as a worker reads it, with long results cut."""
+    """Return the earlier runs for a worker, with long results cut."""
     return [{**run, "calls": [_shortened(call) for call in run["calls"]]} for run in before]
 
 
@@ -291,14 +291,14 @@ class ProposalTurn:
         self.notes.trace.append(entry)
 
     def _told(self, observation: Json) -> Json:
-        """Return what came of the proposal: its result, and who changed what of it."""
+        """Return the outcome of the proposal: its result, and who changed it."""
         if self.action == self.proposed:
             return observation
         by = "a person" if self.source == "human_revised" else "the policy"
         return {"executed": self.action.get("args"), "changed_by": by, "result": observation}
 
     def refuse(self, reason: str, phase: str) -> Stop:
-        """Close this step as refused, and return the Stop that says so."""
+        """Close this step as refused, and return the Stop for it."""
         comment = {"human_approval": self.person} if self.person else {}
         self.line(ok=False, stop_reason=reason, **comment)
         return stop(reason, phase=phase, action=self.action)
@@ -306,7 +306,7 @@ class ProposalTurn:
     def block(self) -> Blocked:
         """Close this step as blocked by its review, and return the block.
 
-        If a person had allowed it, the agent is not asked again: the run ends.
+        After a person's approval the agent is not asked again: the run ends.
         """
         end = self.refuse(block_reason(self.review), "supervisor")
         by_person = self.person is not None
@@ -316,7 +316,7 @@ class ProposalTurn:
         """Close this step as executed."""
         self.line(ok=not failed)
         revised = self.review["decision"] == "revise"
-        # The status stands apart from what came: a tool's result has whatever fields it likes.
+        # The status is apart from the result, as a tool's result may have any field.
         of_tool = {"status": observation.get("status")} if observation else {}
         told = {"call": self.proposed, "came": self._told(observation), **of_tool}
         self.notes.turns.append(told)
@@ -340,7 +340,7 @@ class ProposalTurn:
 def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]:
     """Complete a turn and return the tool's result; an answer is only reviewed.
 
-    A call that an agent elsewhere executes begins once that agent takes it.
+    A call for an external agent begins once that agent takes it.
     """
     for _ in range(ROUNDS):
         allowed_by = yield from _clear_action(turn)
@@ -361,9 +361,9 @@ def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]
 def _clear_action(turn: ProposalTurn) -> Steps[str]:
     """Get a turn's action approved by policy and, if needed, a person. Return the review's key.
 
-    A person's decision covers only what they were asked: the action as they leave it is reviewed
-    again with fresh facts before it may run. Questions are counted, not reviews, so that a decision
-    is always followed by its review.
+    A person's decision covers only the shown action: as they leave it, it is reviewed again with
+    fresh facts before it may run. Requests are counted, not reviews, so that a review always
+    follows a decision.
     """
     granted, times_asked = "", 0
     while True:
@@ -374,7 +374,7 @@ def _clear_action(turn: ProposalTurn) -> Steps[str]:
             raise turn.block()
         if review["action"] != turn.action:
             turn.action, turn.source = review["action"], "supervisor_revised"
-            if granted:  # a person's action was revised since: it is no longer theirs
+            if granted:  # a revision since ends a person's approval
                 granted = ""
                 continue
         if review["allows"]:
@@ -386,7 +386,7 @@ def _clear_action(turn: ProposalTurn) -> Steps[str]:
 
 def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and apply their changes to the turn's action. Return the step's key."""
-    letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
+    letter = review.get("facts", {}).get("letter")  # the argument that an outsider would read
     kind = (LETTER if letter else ACTION).stored
     if turn.person is None and earlier_block(turn.notes, turn.action):
         end = turn.refuse(_SENT_BACK, "human_approval")

@@ -1,4 +1,4 @@
-"""Workflow: declared steps, each committed to, carried out, assessed, reconciled and judged."""
+"""Workflow: declared steps, each committed to, executed, assessed, reconciled and judged."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _run_supervised(course: StepRun) -> Steps[Json]:
 
 
 def _commit_to_step(course: StepRun) -> Steps[Commitment]:
-    """COMMIT: have the agent declare its intentions. A failure is noted and ends nothing."""
+    """COMMIT: ask the agent to declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     guide = course.work.brief.guidance(tools=course.work.step.tools)
     asked = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
@@ -159,7 +159,7 @@ def _run_round(course: StepRun) -> Steps[StepRound]:
 
 
 def _assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
-    """POST: have the agent compare its work with its commitment."""
+    """POST: ask the agent to compare its work with its commitment."""
     pre = course.commitment.as_json()
     brief, calls = course.work.brief, course.work.calls_made
     done = brief.as_models_see(calls)
@@ -187,7 +187,7 @@ def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
         return review["action"], ""
     deciding = review["deciding"]
     revised = review["action"] or action
-    kept = revised if "note" in revised else action  # whoever lets it stand does not write a record
+    kept = revised if "note" in revised else action  # a person who accepts it writes no record
     return kept, str(deciding["observed"] or deciding["sentence"])
 
 
@@ -213,7 +213,7 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     course.note(now)
     if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
         return ""
-    if verdict.word == CONTINUE:  # what the policy says of an output no judge overrules
+    if verdict.word == CONTINUE:  # no judge overrules the policy's ruling on an output
         return (yield from _by_person(course, now, OUTPUT.stored))
     if verdict.word == HALT:
         yield course.say("step.halted", why=verdict.reason)
@@ -311,7 +311,7 @@ class Work:
     failures: dict[str, int]  # convergences that reached their cap
     tools: Notes  # the tool log; its trace is the run's
     correction: str = ""
-    done: dict[str, Json] = field(default_factory=dict)  # what a call came to, by what it was
+    done: dict[str, Json] = field(default_factory=dict)  # outcomes of calls, by their content
 
     @property
     def instruction(self) -> str:
@@ -323,7 +323,7 @@ class Work:
 
     @property
     def calls_made(self) -> list[Json]:
-        """Return the tool calls that were carried out, with their results."""
+        """Return the executed tool calls, with their results."""
         return [
             {"name": past["executed_action"]["name"], "args": past["executed_action"]["args"]}
             | {"observation": past["observation"]}
@@ -344,7 +344,7 @@ class Work:
         }
 
     def stop(self, reason: str, sentence: str, *, phase: str) -> Stop:
-        """Return the Stop of this step; a sentence of the specification goes with the reason."""
+        """Return the Stop of this step; the specification's sentence goes with the reason."""
         return stop(reason, phase=phase, step=self.step.name, error=f"{self.step}: {sentence}")
 
 
@@ -409,7 +409,7 @@ def _with_tools(work: Work) -> Steps[str]:
                 raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
             asked_for.add(call)
             if call in work.done:
-                # It happened before the correction: it is recalled and never repeated.
+                # It happened before the correction, so it is recalled and not repeated.
                 recalled.append({**action, "observation": work.done[call], "recalled": True})
                 continue
             turn = ProposalTurn(step, action, work.tools)
@@ -417,7 +417,7 @@ def _with_tools(work: Work) -> Steps[str]:
         except Blocked as block:
             is_now = work.brief.question_version >= FROM_VERSION
             (block.counted(work.tools) if is_now else block).put_to_agent(work.tools, limits)
-            asked_for.discard(call)  # it was not made, and blocks have an end of their own
+            asked_for.discard(call)  # it was not made, and blocks have their own limit
             continue
         is_error = limits.reference.errors_fail and reports_error(work.done[call])
         turn.close(work.done[call], failed=is_error)
@@ -480,7 +480,7 @@ def _iteration(text: str) -> tuple[str, bool]:
 
 
 def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
-    """Do the same for an agent that ends its text with a word: the text before is the result."""
+    """Return the same for a text that ends with a word: the result is the text before."""
     said = _MARKER.search(text)
     if said is None or text[: said.start()].rstrip().endswith("NOT"):
         return text, False
@@ -498,7 +498,7 @@ class StepRound:
 
     number: int
     output: str
-    reviewed: Json = None  # the output as the policy let it stand: its answer, and its note
+    reviewed: Json = None  # the output as the policy allows it: its answer, and its note
     assessment: Assessment = field(default_factory=Assessment)
     triggers: list[str] = field(default_factory=list)
     verdict: Verdict | None = None
@@ -550,6 +550,6 @@ class StepRun:
         now.noted.update(now.as_json(self))
 
     def say(self, kind: str, **facts: Json) -> Say:
-        """Return the line of the record that tells of a phase."""
+        """Return the record's line for a phase."""
         about = {"step": self.work.step.name, "round": self.rounds}
         return Say(f"{self.work.label}/{kind}", kind, {**about, **facts})

@@ -1,7 +1,7 @@
-"""Policy: every rule is asked, the most severe ruling counts, silence blocks.
+"""Policy: every rule is asked, the strictest ruling counts, silence blocks.
 
-A rule is a pure function `(action, facts, limits) -> Ruling | None`. One file is one topic.
-A policy version names the rules it uses and holds their limits.
+A rule is a pure function `(action, facts, limits) -> Ruling | None`. One file is one topic. A
+policy version names the rules it uses and holds their limits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agents.core.requests import Json
 from agents.core.reviews import BY_PERSON, Consent, Facts, ReviewResult, Ruling, RulingKind, covers
 from agents.sdk.adjustments import label_of
 
-# The facts are those of the desk whose rule it is.
+# Each desk has its own facts.
 Rule: TypeAlias = Callable[[Action, Any, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ ROUNDS = 3  # the action as proposed, and at most two revisions of it
 def rule(check: Rule, topic: str = "") -> Rule:
     """Register a rule under its topic, else its module, and its function: ``answers.reading``.
 
-    Policies on record hold that name, so it stays.
+    Stored policies hold that name, so it stays.
     """
     topic = topic or check.__module__.rpartition(".")[2]
     enter(RULES, f"{topic}.{check.__name__}", check)
@@ -47,12 +47,12 @@ def review(
     consent: Consent = NO_CONSENT,
     named: Ruling | None = None,
 ) -> ReviewResult:
-    """Apply the rules of `limits` to `action` until nothing changes; after ROUNDS it escalates.
+    """Apply the rules of `limits` to `action` until nothing changes; after ROUNDS, ask a person.
 
-    Rules in `consent`, which a person has approved for this action, no longer stop it, unless they
-    see more than the person was shown. A revision never softens the outcome, because the revised
-    action is reviewed from the start (SUP-Q1, SUP-Q2). `named` says how names in place of keys were
-    judged; the facts are about the action as it has it.
+    Rules in `consent`, which a person has approved for this action, do not stop it again, unless
+    they see more than the person was shown. A revision never softens the outcome, because the
+    revised action is reviewed from the start (SUP-Q1, SUP-Q2). `named` has the action with names
+    instead of keys, as it was judged; the facts are about that action.
     """
     revisions: list[Ruling] = []
     if named and named.verdict is RulingKind.REVISE:
@@ -93,7 +93,7 @@ def judge(
 
 
 def _concerned(names: tuple[str, ...], action: Action) -> tuple[str, ...]:
-    """Return the rules that may say something of an action: a desk's own name their tools."""
+    """Return the rules that apply to an action: a desk's own rules name their tools."""
     checks = tuple(map(RULES.get, names))
     return _of_tool(names, checks, action.get("kind"), str(action.get("name")))
 
@@ -107,7 +107,7 @@ def _of_tool(
     return tuple(name for name, concerned in pairs if concerned is None or concerned(kind, tool))
 
 
-_UNFIT = "policy.unfit_value"  # of a name: what it stands for, which a stored reply does not show
+_UNFIT = "policy.unfit_value"  # the value behind a name is unfit; a stored reply does not show it
 _CALLED_BEFORE = Ruling(
     RulingKind.ESCALATE,
     "called_before",
@@ -118,7 +118,7 @@ _CALLED_BEFORE = Ruling(
 
 
 def _repeat(earlier: Sequence[Json]) -> Ruling:
-    """Escalate: an agent that was started again may ask for what it asked before, in new words."""
+    """Ask a person: a restarted agent may ask for the same thing in new words."""
     return Ruling(
         RulingKind.ESCALATE,
         "repeat",
@@ -133,7 +133,7 @@ def _repeat(earlier: Sequence[Json]) -> Ruling:
 
 
 def _rejected_before(no: Json) -> Ruling:
-    """Escalate: a no binds whoever asks again, and a yes only where it was seen with that no."""
+    """Ask a person: a rejection binds later requests; an approval that knew of it lifts it."""
     return Ruling(
         RulingKind.ESCALATE,
         "rejected_before",
@@ -145,7 +145,7 @@ def _rejected_before(no: Json) -> Ruling:
 
 
 def _after_send_back(by: str) -> Ruling:
-    """Escalate: a person who sent a proposal back wants to see the next, even within limits."""
+    """Ask a person: whoever sent a proposal back decides the next one, even within limits."""
     return Ruling(
         RulingKind.ESCALATE,
         "sent_back_before",
@@ -156,9 +156,9 @@ def _after_send_back(by: str) -> Ruling:
 
 
 def _masked_value(action: Action, facts: Facts) -> Ruling | None:
-    """Block a call that would be carried out with a mask as its value.
+    """Block a call with a mask as its value.
 
-    A letter waits for a person, who may rewrite it; as it stands it cannot be approved.
+    A letter waits for a person, who may rewrite it; unchanged it cannot be approved.
     """
     if action.get("kind") != "tool":
         return None
@@ -179,7 +179,7 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
     """Ask one rule. A rule that is missing or raises blocks: policy fails closed."""
     try:
         said = RULES[name](action, facts, limits)
-    except Exception as error:  # whatever a rule does wrong, nothing may run because of it
+    except Exception as error:  # a faulty rule must never let anything run
         log.exception("The rule %s could not be asked", name)
         said = Ruling(
             RulingKind.BLOCK,

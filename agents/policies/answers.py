@@ -1,4 +1,4 @@
-"""What a run may say when it ends, what it may write to somebody outside, and whom it may ask."""
+"""Rules on a run's answer, its letters, and whom it may ask."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?"
 _AMOUNT = re.compile(
     rf"\b(?P<first>[A-Z]{{3}})\s?(?P<after>{_NUMBER})|(?P<before>{_NUMBER})\s?(?P<last>[A-Z]{{3}})\b"
 )
-_WORDS, _LONGEST = 12, 40  # of a letter that a person is told of, and letters of each
+_WORDS, _LONGEST = 12, 40  # of a letter that a person may decide about, and letters of each
 
 
 @rule
 def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """What is said of money comes from the ledger, and the agent's own words are its note.
+    """Statements about money come from the ledger; the agent's own words are its note.
 
-    A letter may also hold words of courtesy; a person reads any other first.
+    A letter may also have courteous words; a person reads all others first.
     """
     if action.get("kind") == "final":
         return _in_our_words(action, facts, facts.ledger)
@@ -34,7 +34,7 @@ def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | Non
 
 @rule
 def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """No answer to a case that no specialist has looked into."""
+    """Block an answer to a case that no specialist has seen."""
     if action.get("kind") != "final":
         return None
     if facts.evidence:
@@ -50,7 +50,7 @@ def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 @rule
 def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """An answer says what the specialists found, in the desk's words (ROU-Q13)."""
+    """An answer states what the specialists found, in the desk's words (ROU-Q13)."""
     if action.get("kind") != "final":
         return None
     found = tuple(dict.fromkeys(facts.record.values()))
@@ -58,12 +58,12 @@ def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 
 def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling | None:
-    """Revise an answer to the console's sentences: those always said, and those it refers to."""
-    if "note" in action:  # revised before; no reply of a model is read with a note
+    """Revise an answer to the console's sentences: the required ones, and those it refers to."""
+    if "note" in action:  # revised before; no reply of a model has a note
         return None
     told = [*always]
     for sentence in referenced_sentences(action["answer"], facts.sentences):
-        # One reference stands for all that the run did; each deed is a sentence of its own.
+        # One reference stands for all effects of the run; each has its own sentence.
         parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
         told += [part for part in parts if part not in told]
     note = fill_references(action["answer"], facts.sentences)
@@ -77,7 +77,7 @@ def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling
 
 
 def outdated_sentences(text: str, facts: Facts) -> list[str]:
-    """Return what a letter says that was true when the run looked it up, and what is true now."""
+    """Return outdated statements of a letter, and what is true now."""
     for sentence in facts.sentences.values():
         text = text.replace(sentence, "\n")
     return [
@@ -93,7 +93,7 @@ def outdated_sentences(text: str, facts: Facts) -> list[str]:
 
 
 def compare_amounts(text: str, facts: Facts) -> tuple[list[str], list[str]]:
-    """Return the amounts of a letter that ledger or record has, and those that neither has.
+    """Return a letter's amounts that ledger or record has, and the others.
 
     Only amounts with a currency code are found.
     """
@@ -116,7 +116,7 @@ def _amounts(text: str) -> dict[tuple[str, Decimal], str]:
 
 
 def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
-    """Have a person read a letter that holds words of the agent's own."""
+    """Ask a person about a letter with words of the agent's own."""
     text = action["args"].get(facts.letter) or ""
     if outdated := outdated_sentences(text, facts):
         return Ruling(
@@ -146,7 +146,7 @@ def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
 
 @partial(rule, topic="delegation")
 def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A specialist looks things up and changes nothing; a ticket is all they are given."""
+    """A specialist only reads, and gets only a ticket."""
     if action.get("kind") != "tool" or action["name"] not in limits.proposable:
         return None
     if set(action["args"]) != {"ticket"}:

@@ -1,6 +1,6 @@
-"""What a plan of report workers may be, and what a brief may say of their findings.
+"""Rules on a report's plan and its brief.
 
-One set of rules for every desk that has a report.
+One set of rules for every desk with a report.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from agents.sdk.desk_patterns import Report
 
 
 def planned(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A plan only reads; the gateway looks at each of its tasks again."""
+    """A plan only reads; the gateway checks each of its tasks again."""
     if action.get("kind") != "plan":
         return None
     return Ruling(RulingKind.APPROVE, "reads_only", "Every task of the plan only reads.", 5)
 
 
 def reading(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A report worker looks things up and changes nothing."""
+    """A report worker only reads."""
     if action.get("kind") != "tool" or action["name"] not in limits.proposable:
         return None
     if set(action["args"]) != set(facts.scope or ()):
@@ -31,7 +31,7 @@ def reading(report: Report, action: Action, facts: Facts, limits: Limits) -> Rul
 
 
 def bound(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """Only what the run was launched for, such as one day and region (ORC-Q1)."""
+    """A plan keeps to the scope of the launch, such as one day and region (ORC-Q1)."""
     tasks = action.get("tasks", [action] if action.get("kind") == "tool" else [])
     other = next((t["args"] for t in tasks if not report.is_in_scope(t["args"], facts.scope)), None)
     if other is None:
@@ -48,7 +48,7 @@ def bound(report: Report, action: Action, facts: Facts, limits: Limits) -> Rulin
 
 
 def one_task_each(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """No worker twice: the second reply would replace the first (ORC-Q7)."""
+    """Each worker has one task: a second reply would replace the first (ORC-Q7)."""
     workers = [task["worker"] for task in action.get("tasks", ())]
     twice = next((worker for worker in workers if workers.count(worker) > 1), None)
     if twice is None:
@@ -58,7 +58,7 @@ def one_task_each(report: Report, action: Action, facts: Facts, limits: Limits) 
 
 
 def complete(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """The workers that the policy requires are in every plan (ORC-Q3)."""
+    """Every plan has the workers that the policy requires (ORC-Q3)."""
     if action.get("kind") != "plan":
         return None
     workers = [task["worker"] for task in action["tasks"]]
@@ -76,7 +76,7 @@ def complete(report: Report, action: Action, facts: Facts, limits: Limits) -> Ru
 
 
 def critical(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """What is critical is policy: a plan may add to it and take nothing away (ORC-Q3)."""
+    """A plan may add critical workers and remove none (ORC-Q3)."""
     tasks = action.get("tasks", [])
     lowered = [t["id"] for t in tasks if t["worker"] in limits.critical and not t["critical"]]
     if not lowered:
@@ -94,14 +94,14 @@ def critical(report: Report, action: Action, facts: Facts, limits: Limits) -> Ru
 
 
 def briefed(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A brief rests on the aggregate that it comes with."""
+    """A brief rests on its own aggregate."""
     if action.get("kind") != "brief":
         return None
     return Ruling(RulingKind.APPROVE, "brief_with_facts", "The brief comes with its facts.", 5)
 
 
 def headed(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """Health and what is missing stand first, and no model writes them (ORC-Q18)."""
+    """A brief begins with health and missing answers, which no model writes (ORC-Q18)."""
     if action.get("kind") != "brief":
         return None
     first = _headline(report, action, facts)
@@ -118,7 +118,7 @@ def headed(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruli
 
 
 def matches_facts(report: Report, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A brief says what the workers found; the agent's own words are its note (ORC-Q18)."""
+    """A brief states what the workers found; the agent's own words are its note (ORC-Q18)."""
     if action.get("kind") != "brief" or "note" in action:
         return None
     first = _headline(report, action, facts)

@@ -1,6 +1,6 @@
-"""Policy in words: why a run ended or an approval was not carried out, and what each rule does.
+"""Policy in words: why a run ended or an approval was not executed, and what each rule does.
 
-One long table of codes and rules, for looking up.
+A long table of codes and rules, for look-up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown
 
 
-# By code; {0} is what stands behind its first colon, {1} behind the second.
+# By code; {0} is the text after its first colon, {1} after the second.
 _ENDS = {
     "success": "The run reached its end.",
     "cancelled": "A person stopped the run.",
@@ -119,7 +119,7 @@ _ENDS = {
     "worker_bad_result": "{0} returned something that cannot be used.",
     "worker_error": "{0} reported an error.",
 }
-# Behind "supervisor_block:", the code of the rule that blocked.
+# After "supervisor_block:", the code of the rule that blocked.
 _BLOCKS = ChainMap(
     {
         "answer_contradicts_evidence": "the answer contradicts what the specialist found",
@@ -147,8 +147,8 @@ _BLOCKS = ChainMap(
     STOPS,  # which desks fill in later
 )
 _CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker", "effect": "a call"}
-# For an approval that was not carried out, if this differs from the end of its run. Each is the
-# part of a sentence after a colon.
+# For an approval that was not executed, if this differs from the end of its run. Each is the part
+# of a sentence after a colon.
 _NOT_CARRIED_OUT = {
     "asked_again": "facts had changed, so it was asked again",
     "amount_changed": "the amount that was possible had changed, and the policy allowed that one",
@@ -161,7 +161,7 @@ _NOT_CARRIED_OUT = {
 
 
 def known_ends() -> list[tuple[str, str]]:
-    """Return what stop reasons begin with, each with its sentence, in the order of sentences."""
+    """Return the beginnings of stop reasons, each with its sentence, in the sentences' order."""
     found = []
     blocks = {
         f"supervisor_block:{code}": f"Blocked by policy: {_BLOCKS[code]}." for code in _BLOCKS
@@ -205,7 +205,7 @@ def why_not(code: str) -> str:
 
 
 def _pad(rest: list[str]) -> list[str]:
-    """Return what stands behind the colons as people write it; the code quotes nothing twice."""
+    """Return the parts after the colons as people write them; the code quotes nothing twice."""
     plain = [_plain(part) for part in rest]
     return [*plain, *["something that is not named"] * (2 - len(plain))]
 
@@ -314,7 +314,7 @@ _OF_EVERY_DESK = {
     **{f"report_{name}": words for name, words in _OF_REPORTS.items()},
 }
 
-# What a person is asked without a rule: it stands where others have the rule that asks.
+# The reason for a request without a rule, in the place of the rule.
 _WITHOUT_RULE = {
     "routing.hand_over": "Every specialist declined",
     "workflow.by_person": "This step needs a reviewer",

@@ -85,7 +85,7 @@ def _check_document(document: Json) -> Limits:
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
         for held in (limits.desks[desk], *patterns.values()):
-            _check_names("tool", held.get("off", ()), TOOLS)  # a slip would leave one on
+            _check_names("tool", held.get("off", ()), TOOLS)  # a typing error would leave one on
         _check_names("pattern", patterns, (*offered_at(DESKS[desk]), EXTERNAL))
         for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
             _check_limits(desk, part.part_of(desk, "limits"))

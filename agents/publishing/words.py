@@ -1,7 +1,6 @@
 """The limits of a policy in words: each one, each desk's part, and what a version changed.
 
-Their labels and help stand where they are declared: in core.limits and in desks.
-docs/policy-reference.md is written from here.
+Labels and help are declared in core.limits and in desks. This file writes docs/policy-reference.md.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
-    """Say how often each tool may be called: Read the account 3 times, any other once."""
+    """Return how often each tool may be called: Read the account 3 times, any other once."""
     listed = sorted((counts or {}).items())
     named = {tool_title(name): count for name, count in listed if name != ANY_TOOL}
     named["any other" if named else "any tool"] = others
@@ -76,7 +75,7 @@ def who_approves(tier: Tier) -> str:
     return "two reviewers" if is_two else "any reviewer"
 
 
-# Limits that are told from more than their own value.
+# Limits whose words need more than their own value.
 _TOLD: Mapping[str, Callable[[Limits], str]] = {
     "tiers": _tiers,
     "tools": lambda p: _names(map(tool_title, p.proposable)),

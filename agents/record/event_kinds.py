@@ -1,7 +1,7 @@
-"""Each kind of event: its words, what it tells of rows, and the lists that it is in.
+"""Each kind of event: its words, the rows it describes, and the lists that it is in.
 
-A new kind is a row of EVENTS. What an event tells of a row is compared when the record is verified;
-the functions before the table say it where a list of facts does not.
+A new kind is a row of EVENTS. The described rows are compared when the record is verified; the
+functions before the table describe what a list of facts cannot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EventKind:
 
     label: str  # in the filter of the audit log
     sentence: str | Callable[[Row], str]  # of its facts
-    change: Change | None = None  # what it tells of rows
+    change: Change | None = None  # what it changes in the described rows
     is_frequent: bool = False  # each run has so many that no index has them
     texts: frozenset[str] = frozenset()  # facts that may have to be erased, and only of this kind
 
@@ -87,7 +87,7 @@ def _run(rows: Rows, facts: Row, event: Row) -> None:
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return
-    for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, do not tell them
+    for name in ("stop_reason", "outcome_sha256"):  # older ends, and erased ones, lack them
         row.pop(name, None)
     row |= {"ended_at": event["at"], **known_facts(facts, "stop_reason", "outcome_sha256")}
     if row["state"] != RunState.DONE and "outcome_sha256" not in facts.keys() | facts["erased"]:
@@ -133,7 +133,7 @@ def _opened(rows: Rows, facts: Row, event: Row) -> None:
 def _assigned(rows: Rows, facts: Row, event: Row) -> None:
     row = _request(rows, facts)
     row |= _assignment(facts) | known_facts(facts, "tier")
-    if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
+    if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # the claim ended with it
         row |= _UNCLAIMED
     awake = facts.get("woken", ())
     row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who not in awake}
@@ -144,7 +144,7 @@ def _snoozed(rows: Rows, facts: Row, event: Row) -> None:
     row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who != by}
     if event["kind"] == "escalation.snoozed":
         row["snoozed"][by] = facts["until"]
-        if row.get("claimed_by") == by:  # it ended with it
+        if row.get("claimed_by") == by:  # the claim ended with it
             row |= _UNCLAIMED
 
 
@@ -227,7 +227,7 @@ def _effect(rows: Rows, facts: Row, event: Row) -> None:
 
 
 def _is_by_word(rows: Rows, key: str) -> bool:
-    """Tell whether a person settled a call's outcome, which our books may then lack."""
+    """Tell whether a person settled a call's outcome, which the desk's books may then lack."""
     asked = (row for name, row in rows.items() if name.startswith("escalation "))
     unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
     return any(key.endswith(f":{step}") for step in unknown)
@@ -337,7 +337,7 @@ _OF_LEDGER: Mapping[str, EventKind] = {
         "Kill switch off", "Turned the kill switch off for {stopped}.{why}{resumed}", _switch
     ),
     "audit.exported": EventKind("Log exported", "{exported}"),
-    "book.imported": EventKind("Book imported", "Imported a book."),  # its desk says of what
+    "book.imported": EventKind("Book imported", "Imported a book."),  # its desk adds the contents
     "person.erased": EventKind("Texts erased", "{erased}", _erased),
     "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
 }
@@ -442,13 +442,13 @@ _OTHERS: Mapping[str, EventKind] = {
         "Key of an agent or workspace revoked", "Revoked the key {key} of {home}.", _agent_key
     ),
 }
-# Channels add their own, and desks put their own words.
+# Channels and desks add their own words.
 EVENTS: dict[str, EventKind] = {**_OF_LEDGER, **_OTHERS}
 LEDGER = tuple(sorted(_OF_LEDGER))
 FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent))
 
 
-# What of an event may have to be erased.
+# The facts that an erasure may empty.
 
 
 # Names of facts with words of people or models, results of tools, or hashes of such words, by which
@@ -497,8 +497,8 @@ def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], d
 
 # Rows as events describe them. Pages read rows; the record proves events.
 #
-# Rows are named as people would name them, with the columns that some event describes. Whatever no
-# event describes, or was erased, is not compared.
+# Rows are named as people would name them, with the columns that some event describes. Columns that
+# no event describes, or that were erased, are not compared.
 
 
 _UNTOLD = {"workspace"}  # before its first policy is published

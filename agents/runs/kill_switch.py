@@ -55,8 +55,8 @@ def kill(
 ) -> KillSwitch:
     """Press a switch: no write of its scope starts after this commits. Raises Refused.
 
-    One on trial gives way to it. `seen`, if given, are the switches in force that the person saw:
-    another one is left as it is.
+    A switch on trial gives way to it. `seen`, if given, are the switches in force that the person
+    saw: others stay unchanged.
     """
     _check_scope(workspace, scope, target)
     with transaction.atomic():

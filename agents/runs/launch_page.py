@@ -148,7 +148,7 @@ class Launch:
     pattern: str
     goal: str
     subject: str  # a key or a name, as typed; "" for a run without a subject
-    token: str  # of the form: sent twice, it still launches one run
+    token: str  # of its form: a second submit launches nothing
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
     workflow: str = ""  # name of a shipped workflow
@@ -248,7 +248,7 @@ _ENDS = {
     "Stopped": ("block", False),
     "Waits": ("escalate", True),
 }
-# Of a section of scenarios: what stands before the names of these.
+# Words before the scenarios' names, by section.
 _PURPOSES = {
     "supervisor": ("Its agents can", "tools"),
     "routing": ("A question goes to one specialist after another", "specialists"),
@@ -268,7 +268,7 @@ class _Offer:
     ends: str  # how it ends with the demo model; "" if `watch` says so
     role: str  # of that end
     goal: str
-    token: str  # of its form: sent twice, it still launches one run
+    token: str  # of its form: a second submit launches nothing
     last: Run | None  # the newest launched from it or with the same goal
     switch: KillSwitch | None  # what would stop it now
     is_first: bool  # among those to try first
@@ -360,7 +360,7 @@ def _purpose(desk: Desk, pattern: str) -> str:
 
 
 def _stopping(workspace: Workspace) -> Callable[[str, str], KillSwitch | None]:
-    """Return what finds a switch that stops a new run of a desk and pattern where it writes."""
+    """Return a function that finds the switch which stops a run of a desk and pattern."""
     limits = workspace.policy.limits() if workspace.policy else None
     rows = [row.switch for row in kill_switch.standing(workspace.pk)]
     pressed = [switch for switch in rows if switch.stage is SwitchStage.ON]

@@ -1,4 +1,4 @@
-"""Launch a run, launch one again, ask on from one, and stop one."""
+"""Launch a run, repeat one, continue from one, and stop one."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ _SHOWN = 8  # days of a report that a refusal names
 class LaunchOptions:
     """Options of a launch besides its goal.
 
-    Only an admin may choose another `policy` than the published one, which is recorded; those of
-    recorded cases and demo scenarios are for demo workspaces only. `simulation` is a recorded
-    case's tool behaviour. `off` are tools that a demo switches off: the run may plan with them but
-    not call them. With a `token`, a second submit of the same form returns the first run.
-    `scope` is what a report is about, in words; "": what the goal names, else the newest.
-    `workflow`, for that pattern, is a shipped workflow's name or a document, and `inputs` are its
-    parameters. `again_of` is an ended run to repeat on the same books, or to go on from: then
-    `before` has what came before. An `agent` elsewhere opens its session under a `reference`,
-    and `claims` something of itself.
+    - `policy`: another version than the published one; admins only, recorded. Those of recorded
+      cases and demo scenarios are for demo workspaces only.
+    - `simulation`: a recorded case's tool behaviour.
+    - `off`: tools that a demo switches off: the run may plan with them but not call them.
+    - `token`: a second submit of the same form returns the first run.
+    - `scope`: what a report is about, in words; "": what the goal names, else the newest.
+    - `workflow`: a shipped workflow's name or a document; `inputs` are its parameters.
+    - `again_of`: an ended run to repeat on the same books, or to continue; then `before` has what
+      came before.
+    - `agent`: an external agent, whose session opens under `reference` with its `claims`.
     """
 
     policy: PolicyVersion | None = None
@@ -121,7 +122,7 @@ def launch(
     again_of = options.again_of
     told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
     told += [options.before, options.claims]
-    if again_of:  # a run uses what it took in itself, not what another did
+    if again_of:  # a run reuses its own results, not another's
         told = RunBorder(again_of).resolve(told)
     goal, inputs, workflow, scope, before, claims = redact(told, limits, names)
     takes_one = pattern == "workflow"
@@ -213,7 +214,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
 
 
 def _full(full: str, run: Run, limits: Limits) -> str:
-    """Return a sentence on whose requests fill the inbox, and what to do."""
+    """Return a sentence that names whose requests fill the inbox, and what to do."""
     of = {
         LAUNCHER: f"{limits.open_per_launcher} requests from {run.launched_by.get_username()}",
         SUBJECT: f"{limits.open_per_subject} requests about {run.subject_label}",
@@ -281,7 +282,7 @@ def _check_version(
 def _check_desk(desk: str, pattern: str, version: PolicyVersion, *, by_agent: bool = False) -> None:
     """Refuse a launch for an unsuitable desk. Raises Refused.
 
-    An agent elsewhere drives a run of any desk, and nobody else launches one for it.
+    An external agent drives a run of any desk; nobody else launches such runs.
     """
     if desk not in DESKS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
@@ -377,14 +378,14 @@ def _known(desk: str) -> str:
     return ", ".join(sorted(DESKS[desk].workflows))
 
 
-# Launch a run again that stopped or failed, or that paid and wrote to nobody.
+# Repeat a run that stopped or failed, or that paid and told nobody.
 
 
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
-    """Launch a run again that left something to do, under the policy that is published now.
+    """Repeat a run that left something to do, under the published policy.
 
-    What it did counts as done by the new run, so nothing is paid twice. Each run is repeated only
-    once: a second call returns the first one's run. Raises Refused.
+    The new run counts the old one's effects as done, so nothing is paid twice. Each run is repeated
+    once: a second call returns that run. Raises Refused.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
@@ -415,9 +416,9 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
 
 
 def leaves_work(run: Run) -> bool:
-    """Tell whether a run stopped or failed, or it or one that it repeats paid and told nobody.
+    """Tell whether a run stopped or failed, or it or an earlier one paid and told nobody.
 
-    Nothing of an agent's that runs elsewhere is launched here.
+    Runs of external agents are not launched here.
     """
     if run.agent_id:
         return False  # its agent opens another session
@@ -427,17 +428,17 @@ def leaves_work(run: Run) -> bool:
     return run.state in (RunState.STOPPED, RunState.FAILED)
 
 
-# Ask on: launch a run about the same, which has what an ended run did and read before it.
+# Ask on: launch a run about the same subject, with the actions and readings of an ended run.
 #
-# It is held to that run's effects, as one that was launched again is, and decided by nobody who
-# launched either. The earlier run's steps are copied, so that a value keeps the source that it had.
-MOST = 100_000  # characters of what came before, as JSON
+# It is held to that run's effects, as a repeated one is. Neither launcher decides its requests. The
+# earlier run's steps are copied, so that each value keeps its source.
+MOST = 100_000  # characters of the earlier runs, as JSON
 
 
 def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
     """Launch a run with a new goal after an ended one. Raises Refused.
 
-    Each run is followed by one other at most: a second submit returns the first one's run.
+    Each run has at most one successor: a second submit returns that run.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
@@ -464,9 +465,9 @@ def ask_on(*, run_id: UUID, goal: str, by: User, at: datetime) -> Run:
 
 
 def can_be_asked_on(run: Run) -> bool:
-    """Tell whether a run ended at a desk that answers in words, with its steps still here."""
+    """Tell whether a run ended at a desk that answers in words, and its steps still exist."""
     desk = DESKS.get(run.desk)
-    # What an agent elsewhere claimed as its goal is nobody's request to go on from.
+    # An external agent's claimed goal was no person's request.
     is_here = run.state in ENDED and not (run.is_emptied or run.simulation or run.agent_id)
     return bool(is_here and run.subject_key and desk and desk.answers == WORDS)
 

@@ -1,4 +1,4 @@
-"""The list of runs: filters in the address, pages by keyset, and rows that tell cases apart."""
+"""The list of runs: filters in the address, pages by keyset, and its rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _RunRow:
     """A run in the list: subject, amounts, outcome, launcher and duration."""
 
     run: Run
-    asked: str  # the highest amount put to a person; "" for none
+    asked: str  # the highest amount that a person was asked about; "" for none
     paid: str  # in each currency; "" for nothing
     outcome: str
     wrote: str  # the beginning of what the agent wrote, or ""
@@ -146,14 +146,14 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
 
 @dataclass(frozen=True)
 class Closing:
-    """What became of the request that ends a run: a sentence behind that of its end, and a chip."""
+    """The outcome of a run's last request, as a sentence and a label."""
 
     sentence: str
     chip: tuple[str, str]
 
 
 def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
-    """Return what people did to end runs, or that nobody did in time."""
+    """Return people's answers to the last requests of runs, or that there was none in time."""
     by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
     found = Escalation.objects.filter(
         run__in=[run for run in runs if run.state == RunState.STOPPED],
@@ -184,12 +184,12 @@ def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
 
 
 def _is_listening(run: Run) -> bool:
-    """Tell whether a run waits for the next call of an agent elsewhere, and for no person."""
+    """Tell whether a run waits for its external agent's next call, and for no person."""
     return run.state == RunState.WAITING and run.idle_until is not None
 
 
 def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
-    """Return what runs that wait for no person wait for; of all others nothing is said."""
+    """Return what runs wait for, without those that wait for people."""
     waiting = [run for run in runs if run.state == RunState.WAITING and run.agent_id]
     told = {run.pk: LISTENING for run in waiting if _is_listening(run)}
     others = [run.pk for run in waiting if run.pk not in told]
@@ -205,7 +205,7 @@ def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
 def outcome_of(run: Run, closed: Mapping[UUID, Closing], waits: Mapping[UUID, str]) -> str:
     """Return a run's outcome in a line: the sentence of its end, or what it waits for.
 
-    `closed` is what `closings` returned, and `waits` what `waits_of` did.
+    `closed` is from `closings`, `waits` from `waits_of`.
     """
     if run.state == RunState.DONE:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
@@ -221,8 +221,8 @@ def _search_runs(
 ) -> QuerySet[Run]:
     """Return a page of the runs that contain the given words, newest first.
 
-    PostgreSQL's index of words has no order: rare words are found by it and sorted, common ones
-    are looked for in the list's order, where a page is soon full.
+    PostgreSQL's index of words has no order. Rare words are found by it and sorted; common ones are
+    found in the list's order, where a page fills soon.
     """
     words = [
         WordBeginnings.of(*texts, of_reason=name == "stop_reason")
@@ -254,5 +254,5 @@ def _search_runs(
 
 
 def _is_rare(state: str | None) -> bool:
-    """Tell whether at most FEW runs of all workspaces are in a state; None is every state."""
+    """Tell whether at most FEW runs of all workspaces are in a state; None means every state."""
     return state is not None and Run.objects.filter(state=state)[: FEW + 1].count() <= FEW

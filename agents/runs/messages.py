@@ -1,4 +1,4 @@
-"""What was asked and answered in a turn: its steps as messages, and their words."""
+"""The questions and answers of a turn: its steps as messages, and their words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _StepMessage:
-    """Something asked of a model, the policy, a person or a tool, or the answer to it."""
+    """A request to a model, the policy, a person or a tool, or its answer."""
 
     step: Step
     icon: str
@@ -52,7 +52,7 @@ class _StepMessage:
     words: str = ""
     parts: Sequence[_Part] = ()
     rulings: Sequence[Json] = ()
-    notes: Sequence[str] = ()  # what was cut or not kept
+    notes: Sequence[str] = ()  # what was cut or not stored
     folded: Sequence[_Part] = ()
 
     @property
@@ -61,7 +61,7 @@ class _StepMessage:
 
 
 def messages_of(steps: Sequence[Step]) -> list[_StepMessage]:
-    """Return what each step asked and what was answered, in order."""
+    """Return each step's request and answer, in order."""
     return [message for step in steps for message in _OF_KIND[step.kind](step)]
 
 
@@ -70,8 +70,8 @@ def _of_model(step: Step) -> Iterable[_StepMessage]:
     role = str(asked.get("role", "")).replace("_", " ")
     inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
     parts = _parts(inputs)
-    folded = [part for part in parts if part.parts]  # what was said before: long
-    if asked.get("role") in ROLES:  # another release may have had a role that is gone
+    folded = [part for part in parts if part.parts]  # earlier messages: long
+    if asked.get("role") in ROLES:  # another release may have had other roles
         instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
         if (step.reply or {}).get("form") == TOOL_FORM:
             instructions = prompt_with_tools(asked["role"], guide.get("desk") or {})
@@ -176,9 +176,9 @@ def _unanswered(step: Step, who: str) -> _StepMessage:
 
 
 def _parts(value: Json, about: tuple[str, int] | None = None) -> list[_Part]:
-    """Return a stored value by label, as deep as it goes.
+    """Return a stored value by label, at any depth.
 
-    Plain amounts that name no currency are in that of the amount they are `about`.
+    Plain amounts without a currency are in that of the amount they are `about`.
     """
     if isinstance(value, list):
         value = {str(number): item for number, item in enumerate(value, start=1)}
@@ -207,9 +207,9 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
         where = f"{where[:1].upper()}{where[1:]}"
         if first.get("role"):
             return f"{where}: model asked"
-        held = (first.get("action") or {}).get("name")  # put to a person without a review
+        held = (first.get("action") or {}).get("name")  # a person was asked without a review
         word = tool_title(str(first.get("tool") or held or "step"))
-        # One of several at once is told apart by its step.
+        # Several at once differ by their steps.
         return f"{where}: {within_sentence(word)}" if "/" in name else word
     kind = action.get("kind")
     if is_output_of_step(name, action):
@@ -233,14 +233,14 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
         stands = _reviewed_action(steps) or action
         return in_prose(stands.get("note", stands["answer"])) if is_output else stands["answer"]
     held = [step for step in steps if step.kind == "escalate"]
-    if held and not action:  # put to a person without a review
+    if held and not action:  # a person was asked without a review
         return _answer_to(held[-1])
     asks = [s for s in steps if s.kind == "ask" and s.reply]
     return in_prose(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
 
 
 def _answer_to(held: Step) -> str:
-    """Return what a request asks of a person or, where it says what to do, what they did."""
+    """Return what a request asks of a person or, where it has instructions, what they did."""
     kind = kind_of(held.asked["kind"], held.asked["action"])
     if not held.reply or not kind.ends_run:
         return str(held.asked["review"]["deciding"]["sentence"])

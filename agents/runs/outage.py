@@ -1,4 +1,4 @@
-"""Model servers that runs wait for: what pages say about them, and try them now."""
+"""Unreachable model servers: what pages show about them, and a button to try them now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outa
 
 
 def outage_of_run() -> Outage | None:
-    """Return the outage that a run waiting for a time may be waiting for, for its page."""
+    """Return the outage that a run may be waiting for, for its page."""
     endpoints = list(Endpoint.objects.failing())
     return Outage(endpoints, waiting=1, may_try=False) if endpoints else None
 

@@ -89,7 +89,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Launch a run again that left something to do; 409 if it may not be."""
+    """Repeat a run that left something to do; 409 if it may not be repeated."""
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     try:
@@ -101,7 +101,7 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @action
 def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Launch a run that goes on from an ended one; 422 for a bad goal, 409 if it may not be."""
+    """Launch a run that continues an ended one; 422 for a bad goal, 409 if it may not."""
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     goal = request.POST.get("goal", "").strip()
@@ -120,7 +120,7 @@ def show_run(
     part = access.membership(access.person(request), found.workspace_id)
     may_audit = part.role in access.AUDITS
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
-    if not may_audit:  # they read what people said of its calls, which stands nowhere else
+    if not may_audit:  # they read what people said about its calls, which is nowhere else
         events = events.filter(kind__in=("effect.done", "effect.refused")).exclude(actor="")
     newest = read_events(events.prefetch_related("texts"), _LINES)
     live = trace.run_page(found, before=whole_number(request.GET.get("before", "")))
@@ -134,7 +134,7 @@ def show_run(
         "may_settle": may_settle and not is_own(found, part.user_id),
         "unknown": EFFECT_UNKNOWN,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
-        # The page grows while one reads: nothing below its steps may be pushed down.
+        # The page grows while it is read: nothing below its steps may be pushed down.
         "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": may_run_again,
         "switch": _switch_still_on(found, live["page"].steps) if may_run_again else None,

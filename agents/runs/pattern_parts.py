@@ -268,7 +268,7 @@ class _Round:
     said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None
     instructions: str = ""  # of the person who sent it back
-    missing: str = "not yet"  # in place of what has not come
+    missing: str = "not yet"  # shown while the phase is open
 
     @property
     def verdict(self) -> tuple[str, str, str]:

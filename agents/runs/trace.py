@@ -74,7 +74,7 @@ class _Trace:
     result: Json
     ending: _RunEnding
     waiting: Escalation | None
-    waits: str  # for what, if for no person; "": for nothing else
+    waits: str  # for what it waits, if not for a person; "" for nothing
     moved: str  # "" for nothing
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
     untold: tuple[str, str]  # sums that no letter states, once the run is over, and why
@@ -140,7 +140,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         lost=_lost(effects.values(), run),
         untold=_untold(run, effects.values()) if run.state in ENDED else ("", ""),
-        asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps told that
+        asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps had the amount
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=spent.seconds,
@@ -172,7 +172,7 @@ class _PendingCall:
 
     @property
     def again(self) -> str:
-        """Return how often it was asked again, as the end of a sentence; "" for never."""
+        """Return the number of repeats, as the end of a sentence; "" for none."""
         again = self.step.attempts - 1
         if not again:
             return ""
@@ -180,7 +180,7 @@ class _PendingCall:
 
 
 def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
-    """Return the prefixes of turns whose call its agent may not take: a kill switch holds it."""
+    """Return the prefixes of turns whose call a kill switch keeps from its agent."""
     untaken = {turn_of(step.key) for step in steps if is_untaken(step)}
     if not untaken or run.state in ENDED:
         return set()
@@ -237,7 +237,7 @@ def moved_sums(effects: Iterable[Effect]) -> str:
 
 
 def _untold(run: Run, effects: Iterable[Effect]) -> tuple[str, str]:
-    """Return the sums that no letter states, of this run or one that repeats it, and why."""
+    """Return the sums of this run, or of one that repeats it, that no letter states, and why."""
     written = {(e.amount_minor, e.currency) for e in effects if _is_letter(e)}
     paid = [e for e in _done_effects(effects) if is_told_of(e.tool)]
     if all((e.amount_minor, e.currency) in written for e in paid):
@@ -265,7 +265,7 @@ def _calls(count: int) -> str:
 
 
 def _is_letter(effect: Effect) -> bool:
-    tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
+    tool = TOOLS.get(effect.tool)  # None: its desk is not installed
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
@@ -289,7 +289,7 @@ def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> 
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
     said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
     closing = closed[run.pk].sentence if run.pk in closed else ""
-    # Of an agent elsewhere a blocked call ends nothing, so the reason of the end names none.
+    # A blocked call does not end an external agent's run, so the reason of the end names none.
     blocked = [turn for turn in turns if turn.ruling and turn.ruling["verdict"] == "block"]
     calls = sum(turn.writes for turn in blocked) if run.agent_id else 0
     before = f" Before that, the policy blocked {with_unit(calls, 'calls')}." if calls else ""
@@ -339,7 +339,7 @@ def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
 
 
 def _by(turn: RunTurn) -> str:
-    """Return who left a turn as it is: " by policy", " by mara"."""
+    """Return who decided a turn: " by policy", " by mara"."""
     held = turn.escalation
     if turn.role == "revise" and held and held.decided_by:
         return f" by {held.decided_by.get_username()}"
@@ -348,7 +348,7 @@ def _by(turn: RunTurn) -> str:
     )
 
 
-# How a run ended: the record, which is the console's, then what its agent wrote, and what it read.
+# How a run ended: the console's record, then the agent's words, and its sources.
 LONGEST = 6000  # characters shown of the agent's words
 
 
@@ -357,8 +357,8 @@ class _RunEnding:
     """The two parts of a run's end, each "" if there is none, and its sources."""
 
     record: str
-    is_after_block: bool  # the agent answered where its call was blocked: that is no result
-    note: str  # of a desk that shows no words of agents beside the record
+    is_after_block: bool  # the agent answered after a block: that is no result
+    note: str  # of a desk that shows no agent's words next to the record
     approved_by: str
     words: SafeString | str
     cut_at: int | None  # the turn that has the whole text; None: all of it is shown
@@ -367,7 +367,7 @@ class _RunEnding:
 
 @dataclass(frozen=True)
 class _StepRead:
-    """A step that only read, and whether an outsider wrote in what it read."""
+    """A step that only read, and whether its result has words of an outsider."""
 
     number: int
     title: str

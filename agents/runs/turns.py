@@ -34,9 +34,9 @@ from agents.shell.event_words import with_islands
 from agents.shell.formats import HELD, RULING_ROLES, standing_of
 from agents.tools import request_of
 
-# The rules of blocks that stand where a review would.
+# Rules of blocks without a review.
 _UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
-_QUOTED = 200  # characters of an unusable reply, if it is a text, that stand beside why
+_QUOTED = 200  # characters shown of an unusable reply that is a text
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RunTurn:
     effect: Effect | None
     stages: Sequence[ActionStage]
     changes: Sequence[ChangedArgument]
-    bars: Sequence[tuple[Bar, str]]  # with the role of what became of each call
+    bars: Sequence[tuple[Bar, str]]  # with the role of each call's outcome
     wait: Bar | None
     seconds: float
     since: datetime | None  # when its unfinished call began, less its seconds before
@@ -135,7 +135,7 @@ def turns_of(
             name,
             own,
             block=unreviewed.get(name),
-            # The newest: an earlier one may have been replaced.
+            # An earlier one may have been replaced.
             escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
             bars=[(scale.bar(*spans[s.pk]), _role_of_call(s)) for s in own if s.pk in spans],
@@ -152,7 +152,7 @@ def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
     """Return the steps of each turn, in order."""
     groups: dict[str, list[Step]] = {}
     for step in steps:
-        if step.kind not in ("say", "await"):  # a slot that listens is no step
+        if step.kind not in ("say", "await"):  # a listening slot is not a step
             groups.setdefault(_group(step.key), []).append(step)
     return groups
 
@@ -252,7 +252,7 @@ def _decision(review: Step) -> str:
 def _standing(
     steps: Sequence[Step], decision: str, escalation: Escalation | None, *, errors_fail: bool
 ) -> tuple[str, str]:
-    """Return role and word of a turn's state: what went wrong counts before what was allowed.
+    """Return role and word of a turn's state; a failure counts before a ruling.
 
     An earlier call that failed was repeated.
     """
@@ -276,12 +276,12 @@ def _is_error(call: Step) -> bool:
 
 
 def _role_of_call(step: Step) -> str:
-    """Return the role of a call that failed, also where another one was made; "" else."""
+    """Return the role of a failed call, even if another one followed; "" without one."""
     return "failed" if step.failed and step.failed != "killed" else ""
 
 
 def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:
-    """Return by turn the block of a reply that could not be used, or that nobody had to review."""
+    """Return by turn the block of an unusable reply, or of one without a review."""
     inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
     told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
     return {str(block["step"]): block for block in told if block["rule"] in _UNREVIEWED}

@@ -140,9 +140,9 @@ def runs_of(user: User) -> QuerySet[Run]:
 
 
 def escalation_for(user: User, pk: int) -> Escalation:
-    """Return an escalation that a person may read. Raises Http404.
+    """Return a request that a person may read. Raises Http404.
 
-    It says until when they snoozed it, and whether its run had a request sent back before.
+    It has the time until which they snoozed it, and whether its run had a request sent back.
     """
     homes = workspaces_of(user)
     given = {"pk": pk, "reader": user.pk, **spread("homes", homes)}
@@ -368,10 +368,10 @@ def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
     return found
 
 
-# Show people who decide the values behind names: the one place that says who sees them.
+# Show the values behind names to people who decide: this part alone says who sees them.
 #
-# Everything is kept, rendered, exported and sent with names. Only HTML on its way to a person
-# whose role sees values gets them, as its last step, and only those of the runs that it links to.
+# Everything is stored, rendered, exported and sent with names. Only HTML for a person whose role
+# sees values gets them, as its last step, and only values of the runs that it links to.
 
 
 log = logging.getLogger(__name__)
@@ -380,7 +380,7 @@ SEE_VALUES = (*DECIDES, Role.OPERATOR)  # viewers and auditors read names
 NAME_IN_HTML = re.compile(PSEUDONYM.pattern.encode())
 _RUN = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(rb"/approvals/([0-9]{1,18})/")
-# A value does not go into an address, where servers log it; nor where a page finds an element.
+# A value goes neither into an address, where servers log it, nor into an element's id.
 _KEPT = re.compile(
     rb"""\s(?:href|src|action|formaction|id|name|for|hx-[a-z-]+)="[^"]*"|""" + NAME_IN_HTML.pattern
 )
@@ -407,7 +407,7 @@ def values_for_people(get_response: Answer) -> Answer:
 def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
     """Return HTML with the values that a person may see of the runs that it, or its `place`, names.
 
-    Of an erased run the names stay, and say so.
+    An erased run keeps its names.
     """
     named = {found.decode() for found in NAME_IN_HTML.findall(html)}
     spaces = [part.workspace_id for part in parts_of(user) if part.role in SEE_VALUES]
@@ -430,14 +430,14 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
 
 
 def spellings(text: str, workspaces: Collection[int]) -> list[str]:
-    """Return a text to look for as it is typed, and as each workspace keeps the values in it."""
+    """Return a search text as typed, and as each workspace stores the values in it."""
     by_name = dict.fromkeys(redact.KINDS, redact.NAME)
     kept = (redact.mask_json(text, by_name, namer=Pseudonyms(naming(one))) for one in workspaces)
     return list(dict.fromkeys([text, *kept]))
 
 
 def _links(html: bytes) -> Q:
-    """Return a filter of the runs that HTML links to, by themselves or by a request of theirs."""
+    """Return a filter of the runs that HTML links to, directly or by their requests."""
     runs = {UUID(found.decode()) for found in _RUN.findall(html)}
     requests = {int(found) for found in _REQUEST.findall(html)}
     of_requests = Escalation.objects.filter(pk__in=requests).values("run")

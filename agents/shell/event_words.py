@@ -67,8 +67,8 @@ def tell_events(
 ) -> list[EventLine]:
     """Return the lines of events, in order; an int is the key of an unreadable event.
 
-    `whom_of` names a run's subject; without it, as the log does. Two queries at most read what is
-    related in the same runs. No content of a row makes this raise.
+    `whom_of` names a run's subject; by default as the log does. At most two queries read related
+    rows. Broken rows never raise.
     """
     rows = list(events)
     context = _context([row for row in rows if isinstance(row, Event)])
@@ -140,7 +140,7 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
 
 
 def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> EventFacts:
-    """Return facts whose step is named by the number of the agent's call that it is of."""
+    """Return facts whose step is named by the number of its agent's call."""
     key = facts.get("key")
     if run is None or run.pattern != EXTERNAL or not isinstance(key, str):
         return facts
@@ -163,7 +163,7 @@ def subject_of(run: Run) -> str:
     """Return the recorded name of a run's subject; "" without one."""
     if not run.subject_key or run.desk not in DESKS:
         return run.subject_label
-    # Of a desk with plain numbers, the log has always used them instead of names.
+    # At a desk with plain numbers, the log uses them instead of names.
     name = "" if DESKS[run.desk].numbers else run.subject_label
     return name or DESKS[run.desk].subject.nobody(run.subject_key)
 
@@ -174,19 +174,19 @@ def name_of(run: Run) -> str:
 
 
 def with_name(text: str, run: Run) -> str:
-    """Write a run's subject by name where a text has the words of the log: "account 42"."""
+    """Return a text of the log with the run's subject by name: "account 42" becomes "Anna"."""
     logged, name = subject_of(run), name_of(run)
     if name == logged or logged == run.subject_label:
         return text
     return text.replace(logged, name).replace(f"{logged[:1].upper()}{logged[1:]}", name)
 
 
-# As `engine.desk.facts` words an approval; without a reason it ends behind the name.
+# As `engine.desk.facts` words an approval; without a reason it ends after the name.
 _APPROVAL = re.compile("(Approved by )([^:.“”]+)(?:(: “)([^”]*))?")
 
 
 def with_islands(text: str) -> str:
-    """Set an approver's name and reason apart in a text, so that neither reorders the rest."""
+    """Isolate an approver's name and reason in a text, so that neither reorders the rest."""
 
     def part(found: re.Match[str]) -> str:
         by, name, why, reason = found.groups(default="")
@@ -246,7 +246,7 @@ def _list_facts(facts: EventFacts) -> str:
 def _label(kind: str) -> str:
     if kind in EVENTS:
         return EVENTS[kind].label
-    return kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
+    return kind.replace(".", " ").replace("_", " ").capitalize()  # a kind of another program
 
 
 def kind_labels(kinds: Collection[str]) -> list[tuple[str, str]]:
@@ -303,19 +303,19 @@ def is_answer_of_run(name: str) -> bool:
 
 
 def is_key_of_call(key: object) -> bool:
-    """Tell whether a key, which may come from anywhere, is of a step of an agent's call."""
+    """Tell whether a key belongs to a step of an agent's call. Keys may come from anywhere."""
     return isinstance(key, str) and bool(_OF_CALL.fullmatch(key))
 
 
 def key_of_call(key: str, number: int | None) -> str:
-    """Return the key of a step of an agent's run by the number of its call, and of its end."""
+    """Return the key of a step in an agent's run by the number of its call or end."""
     if key.startswith("end/"):
         return f"slot/{key}"
     return f"slot/#{number}/{key.rpartition('/')[2]}" if number else key
 
 
 def is_of_agent(name: str) -> bool:
-    """Tell whether a step is a call or the end of an agent elsewhere."""
+    """Tell whether a step is a call, or the end, of an external agent."""
     return name.startswith("slot/")
 
 
@@ -398,7 +398,7 @@ _ANSWERS = {
 
 
 def quotation(text: object) -> str:
-    """Return a person's text as a quotation behind a sentence, or that it was erased."""
+    """Return a person's text as a quotation after a sentence, or that it was erased."""
     if isinstance(text, ErasedText):
         return f" {text.sentence}"
     return f" “{text}”" if text else ""
@@ -517,7 +517,7 @@ def _kind(facts: EventFacts) -> RequestKind:
 
 
 def _reason(words: Mapping[str, str], code: object) -> str:
-    """Return the words for a code; the code itself, of another program, without underlines."""
+    """Return the words for a code; an unknown code without underlines."""
     return words.get(str(code), str(code).replace("_", " "))
 
 
@@ -542,7 +542,7 @@ def _escalation_decided(event: EventSentence) -> str:
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
     whom = f" for {event.whom}" if event.whom and not changes else ""
-    # An email's text stands beside what was sent; instructions and answers stand nowhere else.
+    # An email's text is shown with what was sent; instructions and answers are shown nowhere else.
     is_text = _kind(request).change in (INSTRUCTIONS, ANSWER)
     quoted = quotation(facts.get("correction")) if is_text else ""
     quoted += quotation(facts.get("comment"))
@@ -618,7 +618,7 @@ REFUSALS = {
 
 
 def _approval_given(event: EventSentence) -> str:
-    """Return what the first of two approved; their reason stands on the card."""
+    """Return what the first of two people approved; the card has their reason."""
     facts, request = event.facts, event.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
@@ -689,7 +689,7 @@ def _quoted(name: str) -> Callable[[EventSentence], str]:
     return lambda event: quotation(event.facts.get(name))
 
 
-# What braces of a sentence hold that is not a fact as it stands.
+# The braces of sentences whose values are not plain facts.
 _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     "answered": lambda event: _reason(_ANSWERS, event.facts["status"]),
     "approved_first": _approval_given,

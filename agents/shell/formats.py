@@ -57,7 +57,7 @@ from agents.tools import request_of
 
 register = template.Library()
 register.filter(tool_title)
-TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # 3 of 14 days is none
+TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # units alone
 _AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
 MASKED = re.compile(f"{PSEUDONYM.pattern}|{ANY_MASK.pattern}")
 
@@ -91,10 +91,10 @@ CALL_ROLES = {
     "not_executed": ("block", "Not executed"),
     "waiting": ("escalate", "Waiting"),
     "unknown": ("failed", "Outcome unknown"),
-    "allowed": ("approve", "Allowed"),  # these two of calls that their agent executes
+    "allowed": ("approve", "Allowed"),  # calls that their agent executes
     "taken": ("running", "Taken"),
 }
-HELD = ("waiting", "Held by a switch")  # a call that its agent may not take meanwhile
+HELD = ("waiting", "Held by a switch")  # a call that its agent may not take now
 RULING_ROLES = {
     "approve": ("approve", "Allowed"),
     "revise": ("revise", "Revised"),
@@ -106,7 +106,7 @@ RULING_ROLES = {
 @register.simple_tag
 @lru_cache(512)  # a page has dozens
 def icon(name: str, classes: str = "") -> SafeString:
-    """Return an icon of the sprite, hidden from screen readers: a word stands beside it."""
+    """Return an icon of the sprite, hidden from screen readers: a word is next to it."""
     return format_html(
         '<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>',
         classes,
@@ -126,7 +126,7 @@ def state_chip(role: str, word: str) -> SafeString:
 
 @register.filter
 def call_chip(told: Mapping[str, str]) -> SafeString:
-    """Return what an agent was told of a call; an executed question was answered."""
+    """Return a call's status as its agent got it; an executed question was answered."""
     role, word = CALL_ROLES[told["status"]]
     if told["status"] == "allowed" and told["waiting_for"]:
         return _chip(*HELD)
@@ -148,7 +148,7 @@ def standing_of(escalation: Escalation) -> tuple[str, str]:
 
 @register.filter
 def outcome_in_words(escalation: Escalation) -> str:
-    """Return what became of a request: "rejected, EUR 1,100.00", "case taken over"."""
+    """Return a request's outcome: "rejected, EUR 1,100.00", "case taken over"."""
     word = standing_of(escalation)[1].lower()
     tag = request_of(escalation.kind, escalation.action).tag
     return f"{word}, {escalation.asked}" if escalation.asked else f"{tag} {word}"
@@ -165,7 +165,7 @@ def stop_chip(stops: Sequence[StopRow]) -> SafeString:
 
 @register.simple_tag
 def compare_measure(ruling: dict[str, Any]) -> str:
-    """Return what a rule saw and what it allows: EUR 1,200.00; limit EUR 1,000.00, 1 of 5 calls."""
+    """Return a rule's measured value and limit: EUR 1,200.00; limit EUR 1,000.00, 1 of 5 calls."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return ""
@@ -302,7 +302,7 @@ def time_left(at: datetime, words: str) -> str:
 
 @register.filter
 def left_when_frozen(escalation: Escalation) -> str:
-    """Write how long a person will have to decide once the clock runs again."""
+    """Write how long a person will have to decide once the deadline runs again."""
     return _clock(escalation.expires_at - (escalation.frozen_at or timezone.now()))
 
 
@@ -482,11 +482,10 @@ def read_currency(text: str) -> int | None:
         return None
 
 
-# What an agent put out, as people read it: its words, and the fields of JSON after them.
+# An agent's output for people: its words, then the fields of JSON.
 
 
 _CODE = re.compile("[a-z]+(_[a-z]+)+")
-# What a reply's status says that its other fields do not.
 _STATUSES = {"done": "", "ok": "", "error": "", "needs_reroute": "Declined"}
 
 
@@ -498,7 +497,7 @@ class Output(NamedTuple):
 
 
 def split_output(text: str) -> Output:
-    """Return what ends with a JSON object in its two parts; anything else is words."""
+    """Split an output that ends with a JSON object into two parts; other text is words."""
     begin = 0 if text.startswith("{") else text.rfind("\n{") + 1
     if not text.startswith("{", begin):
         return Output(text, {})
@@ -515,7 +514,7 @@ def split_output(text: str) -> Output:
 
 
 def field_in_words(name: str, value: Json, currency: str) -> str:
-    """Return a field of a reply as people read it: amounts, shares, counts, codes as words."""
+    """Return a field of a reply in words: amounts, shares, counts, codes."""
     if name.endswith("_minor") and type(value) is int:
         return format_money(value, currency)
     unit = name.rpartition("_")[2].upper()
@@ -541,12 +540,12 @@ def fields_in_words(reply: Mapping[str, Json]) -> str:
 
 
 def in_prose(text: str) -> str:
-    """Return the same as one text: the fields are sentences at its end."""
+    """Return the output as one text, with the fields as sentences at its end."""
     words, fields = split_output(text)
     return "\n\n".join(filter(None, (words, "; ".join(f"{k}: {v}" for k, v in fields.items()))))
 
 
-# Why nobody was told of an amount that was carried out, by the ledger.
+# Why nobody was told of an amount that the ledger has.
 
 
 EMAIL_FAILED = "email_failed"
@@ -554,9 +553,9 @@ _WHY = {EMAIL_FAILED: "its email failed", "success": "the agent sent no email"}
 
 
 def why_untold(code: str, letters: Sequence[tuple[str, int | None]]) -> str:
-    """Return why, as the end of a sentence.
+    """Return the reason as the end of a sentence.
 
-    `code` is EMAIL_FAILED or the stop reason of the run, `letters` what `letters_sent` has of it.
+    `code` is EMAIL_FAILED or the run's stop reason; `letters` is from `letters_sent`.
     """
     if not letters:
         return f"nobody was told, because {_WHY.get(code, 'the run ended first')}"
@@ -567,11 +566,11 @@ def why_untold(code: str, letters: Sequence[tuple[str, int | None]]) -> str:
 
 # An agent's answer as HTML: paragraphs, lists, tables, emphasis and code, and nothing else.
 #
-# A model may have copied from an outsider: so nothing in it can be followed, loaded or run. A
-# link or a picture is its text with the address beside it.
+# A model may have copied from an outsider, so the HTML has no link, picture or script. Links and
+# pictures are shown as text with the address.
 
 
-_DEEPEST = 30  # of lists in lists: below it the parser leaves text out
+_DEEPEST = 30  # of nested lists: the parser leaves out deeper text
 _PARSER = MarkdownIt("zero", {"maxNesting": _DEEPEST}).enable(
     [
         *("list", "table", "fence", "code", "heading", "lheading", "newline", "escape"),
@@ -583,7 +582,7 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 def as_html(text: str) -> SafeString:
-    """Return a text as HTML; one that is nested too deeply as it is written."""
+    """Return a text as HTML; one nested too deeply stays plain."""
     tokens = _PARSER.parse(text)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
         return mark_safe(f'<p class="said">{_escaped(text)}</p>')  # noqa: S308 - escaped
@@ -639,7 +638,7 @@ def _texts(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _address(given: str) -> str:
-    """Return where a link goes, in brackets; one without a host leads nowhere."""
+    """Return a link's address in brackets; "" for one without a host."""
     return f" ({_escaped(given)})" if "//" in given or given.startswith("mailto:") else ""
 
 
@@ -648,5 +647,5 @@ def _escaped(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text without characters that control the display: an entity may stand for one."""
+    """Return a text without control characters; an entity may stand for one."""
     return "".join(_REPLACED if is_hidden(char) else char for char in text)

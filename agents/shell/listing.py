@@ -57,13 +57,13 @@ AMOUNT_FIELDS = (
     Field("amount_to", "Amount to", read=read_amount),
     Field("currency", "Currency", read=read_currency),
 )
-# A field, its choices with their words, and its text. Without choices the text is typed.
+# A field, its choices with their words, and its text. Without choices, the text is typed.
 FormField: TypeAlias = tuple[Field, Sequence[tuple[str, str]], str]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What an address asks of a list. If a field cannot be read, no row matches."""
+    """The filter in an address. If a field cannot be read, no row matches."""
 
     fields: ClassVar[Sequence[Field]] = ()
     given: Mapping[str, str]
@@ -76,7 +76,7 @@ class Filter:
 
     @cached_property
     def values(self) -> dict[Field, Any]:
-        """Return what was given, as read: None if it cannot be read."""
+        """Return the given values; None for one that cannot be read."""
         known = {field.name: field for field in self.fields}
         return {known[name]: known[name].read(text) for name, text in self.given.items()}
 
@@ -85,7 +85,7 @@ class Filter:
         return next((field for field, value in self.values.items() if value is None), None)
 
     def value(self, name: str) -> Any:
-        """Return what was given for a field, as read; None for nothing."""
+        """Return a field's given value; None if it is missing."""
         return next((value for field, value in self.values.items() if field.name == name), None)
 
     def keep(self, found: QuerySet[M]) -> QuerySet[M]:
@@ -105,7 +105,7 @@ class Filter:
         return self.other()
 
     def form(self, **choices: Iterable[tuple[str, str]]) -> list[FormField]:
-        """Return each field with its choices and its text; what has an empty choice is left out."""
+        """Return each field with its choices and text; leave out empty choices."""
         found: list[FormField] = []
         for field in self.fields:
             offered, text = list(choices.get(field.name, ())), self.given.get(field.name, "")
@@ -126,9 +126,9 @@ class Page(Generic[R]):
 
 @dataclass(frozen=True)
 class Keyset:
-    """The order of a list, by a time and then by key, or by key alone; newest first, or oldest.
+    """The order of a list: by a time and then by key, or by key alone.
 
-    A page begins after the last row of the one before, so its cost does not grow with the list.
+    A page begins after the last row of the previous page, so its cost does not grow with the list.
     """
 
     column: str = ""  # of the time
@@ -216,10 +216,10 @@ MOST = 1000  # values that are read
 def occurring(
     model: type[Model], column: str, workspaces: Iterable[int], *, condition: str = "true"
 ) -> set[str]:
-    """Return what stands in a text column of these workspaces, "" aside, in one query.
+    """Return the values of a text column in these workspaces, without "", in one query.
 
-    From each value to the next by an index of workspace and column, however many rows have it.
-    Where that is a partial one, its `condition` is repeated, of the row `e`.
+    It goes from each value to the next by an index of workspace and column, however many rows have
+    it. For a partial index, repeat its `condition` on the row `e`.
     """
     homes = ", ".join(str(int(one)) for one in workspaces)
     if not homes:

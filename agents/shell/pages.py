@@ -91,7 +91,7 @@ class BadForm(Exception):
 
 
 class NotOurForm(BadForm):
-    """The form has fields that no page of ours sends: made by hand or by another version."""
+    """The form has fields that none of our pages sends: made by hand or by another version."""
 
 
 def whole_number(text: str) -> int | None:

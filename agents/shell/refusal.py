@@ -54,9 +54,9 @@ def require_role(
 
 
 def time_here(at: datetime) -> str:
-    """Write a time as pages do: in the reader's zone, with the date where it is not today's.
+    """Write a time as pages do: in the reader's zone, with the date unless it is today.
 
-    UTC is named: to whoever reads it elsewhere, no page does.
+    UTC is named, because other readers cannot know it.
     """
     here = timezone.localtime(at)
     words = "%H:%M" if here.date() == timezone.localdate() else "%-d %b %H:%M"

@@ -1,7 +1,7 @@
-"""What all streams to clients share as raw ASGI, and how they learn of the order to stop.
+"""The common parts of streams to clients as raw ASGI, and their end.
 
-A server first stops accepting requests and then waits for open ones, but streams stay open for
-ever. ASGI tells an application only afterwards, so this listens to the signal itself.
+A server stops accepting requests and then waits for open ones, and streams never end by themselves.
+ASGI tells an application only afterwards, so this listens to the signal itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def wait_until_gone(receive: Receive) -> None:
 
 
 class Ending:
-    """The order to stop and its action; create it in the serving loop."""
+    """The order to stop, and its action; create it in the serving loop."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
-"""Tools: what the gateway may call. Each desk declares its own.
+"""Tools: the functions that the gateway may call. Each desk declares its own.
 
-``context`` is given by the gateway, never by a model.
+The gateway sets ``context``; a model never does.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Context:
     key: str  # the idempotency key: one key, one effect
     at: datetime
     limits: Limits
-    subject_key: str = ""  # whom or what the run may act on; "": not bound
-    nth: int = 1  # which call of this tool it is in its run
-    resource: str = ""  # what was judged that it takes from, for what holds it
+    subject_key: str = ""  # the subject that the run may act on; "": any
+    nth: int = 1  # the number of this call among the run's calls of the tool
+    resource: str = ""  # the resource that was reviewed, for tools that reserve it
 
 
 Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
@@ -58,25 +58,25 @@ class Tool:
     timeout: float  # seconds in total, from when a thread takes the call
     # argument -> int | old_names.AMOUNT | str, with ? where it may be left out; or as declared
     spec: ArgSpec
-    reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
-    release: Callable[[str, datetime], object] | None = None  # give it back, by key
-    find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
+    reserve: Callable[..., None] | None = None  # reserve what the call will use, with the intent
+    release: Callable[[str, datetime], object] | None = None  # release it, by key
+    find: Callable[[str], Json] | None = None  # find a key's outcome: a result, None, or raises
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
     before: str = ""  # what a call does, for people: "Give {subject} the role {role}."
     brief: str = ""  # the same, as short as a button: "Send {amount} to {payee}"
-    told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
+    told: str = ""  # for a model whose prompt does not describe the tool: its effect in a sentence
     after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
-    may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
-    letter: str = ""  # the argument that somebody outside reads; "": none does
-    tells: str = ""  # the tool of whose calls its letters tell
-    gauge: str = ""  # the measure of those that no letter tells of
-    request: RequestKind = ACTION  # what a person reads who is asked whether to run it
-    typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
+    may_say: Callable[[Json], dict[str, str]] | None = None  # sentences about a result, by name
+    letter: str = ""  # the argument that an outsider reads; "": none
+    tells: str = ""  # the tool whose calls its letters are about
+    gauge: str = ""  # the measure of calls that no letter is about
+    request: RequestKind = ACTION  # the request to a person about a call
+    typed: Arguments | None = None  # its arguments as forms read them; None: no changes
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
-    people: int = 1  # how many have to say yes where one is asked
-    by_agent: bool = False  # an agent elsewhere executes it: it is never called here
-    server: str = ""  # who verifies its permits; "": nobody
-    unrecorded: tuple[str, ...] = ()  # arguments that the profile `reference` does not offer
+    people: int = 1  # reviewers needed when one is asked
+    by_agent: bool = False  # an external agent executes it; the console never calls it
+    server: str = ""  # the server that verifies its permits; "": none
+    unrecorded: tuple[str, ...] = ()  # arguments missing in the profile `reference`
 
     @property
     def recorded_spec(self) -> ArgSpec:
@@ -91,7 +91,7 @@ class Tool:
 
     @property
     def can_deny(self) -> bool:
-        """Whether "nothing" by its key, asked late enough, proves that a call did not happen."""
+        """Whether "not found" by a key, asked late enough, shows that a call did not happen."""
         return self.find is not None and self.touch is not Touch.ONCE
 
 
@@ -99,7 +99,7 @@ TOOLS: dict[str, Tool] = {}
 
 
 def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
-    """Return the kind of a request, in the words of the tool that it is about."""
+    """Return the kind of a request, in the words of its tool."""
     kind, named = kind_of(stored, action), TOOLS.get(str(action.get("name")))
     if named is None:
         return kind
@@ -111,7 +111,7 @@ def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
 def ask_in_words(
     stored: str, action: Mapping[str, Json], *, asked: str, subject: str, review: Json = None
 ) -> str:
-    """Say in a line of text what a person is asked: of an amount, about a subject, in words."""
+    """Return a request in a line of text: of an amount, about a subject, in words."""
     thing = str(action.get("name", ""))
     sentence = request_of(stored, action).asks
     before = fill(before_of(thing), with_subject(call_in_words(action, review), subject))
@@ -119,18 +119,18 @@ def ask_in_words(
 
 
 def before_of(tool: str) -> str:
-    """Return the sentence of what a call does, with its places and as a part of another."""
+    """Return the sentence about a call before it runs, with its places and as a part of another."""
     return TOOLS[tool].before.removesuffix(".") if tool in TOOLS else ""
 
 
 def names_in(review: Json) -> Called:
-    """Return what the keys in a call's arguments were called when it was reviewed."""
+    """Return the names of the keys in a call's arguments at its review."""
     called: Called = ((review or {}).get("facts") or {}).get("names") or {}
     return called
 
 
 def call_in_words(action: Mapping[str, Json], review: Json = None) -> dict[str, str]:
-    """Return the arguments of a call as people read them; "…" for those that were erased."""
+    """Return the arguments of a call in words; "…" for erased ones."""
     name, args = str(action.get("name", "")), action.get("args") or {}
     known = TOOLS[name].typed if name in TOOLS else None
     gone = dict.fromkeys(known.hints if known else (), "…")
@@ -139,7 +139,7 @@ def call_in_words(action: Mapping[str, Json], review: Json = None) -> dict[str, 
 
 
 def argument_in_words(tool: str, name: str, value: Json, called: Called | None = None) -> str:
-    """Return an argument as people read it: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
+    """Return an argument in words: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
     known = TOOLS.get(tool)
     properties = known.typed.shown["properties"] if known and known.typed else {}
     of_money = {"unit": currency_of_argument(tool, name)} if name.endswith("_minor") else {}
@@ -151,7 +151,7 @@ def argument_in_words(tool: str, name: str, value: Json, called: Called | None =
 def currency_of_argument(tool: str, name: str) -> str:
     """Return the currency of an amount that is a plain number.
 
-    That of a tool that is gone is the one which such amounts were stored in.
+    For a tool that is gone, it is the currency in which such amounts were stored.
     """
     known = TOOLS.get(tool)
     properties = known.typed.shown["properties"] if known and known.typed else {}
@@ -159,23 +159,23 @@ def currency_of_argument(tool: str, name: str) -> str:
 
 
 def is_by_agent(name: str) -> bool:
-    """Tell whether an agent elsewhere executes a tool's calls."""
+    """Tell whether an external agent executes a tool's calls."""
     return name in TOOLS and TOOLS[name].by_agent
 
 
 def specs() -> ArgSpecs:
-    """Return the arguments of every tool, as models are to give them."""
+    """Return the arguments of every tool, as models give them."""
     return {name: registered.spec for name, registered in TOOLS.items()}
 
 
 def usage_of(names: Iterable[str]) -> dict[str, str]:
-    """Return how to use those of these tools that no prompt knows: arguments, then a sentence."""
+    """Return the usage of tools that no prompt describes: arguments, then a sentence."""
     found = ((name, TOOLS[name]) for name in names if name in TOOLS)
     return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}
 
 
 def descriptions_of(names: Iterable[str]) -> dict[str, str]:
-    """Return what these tools do, each in a sentence for models."""
+    """Return a sentence for models about each of these tools."""
     found = (TOOLS[name] for name in names if name in TOOLS)
     return {one.name: one.told or (getdoc(one.call) or one.name) for one in found}
 
@@ -201,7 +201,7 @@ def accepts(registered: Tool, args: Json) -> bool:
 
 
 def inside(spec: Mapping[str, str]) -> dict[str, str]:
-    """Return arguments by the names that the tool itself has for them."""
+    """Return arguments by the tool's own names for them."""
     return {
         (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
         for name, kind in spec.items()

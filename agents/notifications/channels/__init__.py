@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class NotDelivered(Exception):
-    """Not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
+    """A failed delivery. `is_final`: it never will succeed; `is_server`: the whole server fails."""
 
     def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
         super().__init__(fault)
@@ -58,13 +58,13 @@ class Message:
 
 
 class Channel:
-    """One way on which messages leave, as most do that reach members.
+    """One way on which messages leave.
 
-    Without a name it stands for one that is not set up any more.
+    Without a name it stands for a channel that was removed from the settings.
     """
 
     name = ""  # in the outbox and in preferences
-    label = ""  # by which members choose it
+    label = ""  # the name that members see
     recipients: Sequence[str] = ("user",)  # columns of the outbox
     most = 1  # notes in a message to a member
     page = ("", "")  # of its settings: the name of its address, and the title
@@ -172,14 +172,14 @@ def tabs() -> list[tuple[str, str]]:
 
 
 def chosen_workspace(request: HttpRequest) -> Workspace:
-    """Return the workspace that an admin looks at. Raises PermissionDenied."""
+    """Return the workspace that an admin views. Raises PermissionDenied."""
     workspaces = access.workspaces_to_notify(access.person(request))
     given = request.POST if request.method == "POST" else request.GET
     return access.choose_workspace(workspaces, given.get("workspace", ""))
 
 
 def page_frame(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
-    """Return what is around an admin's page."""
+    """Return the frame of an admin's page."""
     workspaces = access.workspaces_to_notify(access.person(request))
     around = {"nav": "notifications", "tabs": tabs()}
     return {**around, "workspace": workspace, "workspaces": workspaces}
