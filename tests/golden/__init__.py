@@ -29,9 +29,11 @@ NUMBERED = (
 MASKED = (
     (re.compile(r"\b20\d\d-\d\d-\d\d\b(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"), "DATE"),
     (re.compile(rf"\b\d\d? (?:{MONTHS})[a-z]*(?: 20\d\d)?(?: \d\d:\d\d)?\b"), "DATE"),
+    (re.compile(r"(?<=DATE)(?: \d\d?){5,}\b"), " …"),  # the days below a chart
     (re.compile(r"\b\d\d:\d\d(?::\d\d)?\b|\b\d+(?:\.\d+)? s\b"), "TIME"),
     (re.compile(r"(?<![0-9a-f])(?=[a-f]*\d)[0-9a-f]{8,64}(?![0-9a-f])"), "HASH"),
     (re.compile(r"(?:(?<=Tokens )|(?<=Tokens: ))[\d,]+|[\d,]+(?: \+ [\d,]+)?(?= tokens)"), "COUNT"),
+    (re.compile(r"\b\d+ h \d\d(?= left)"), "TIME"),
     (re.compile(r"\b0\.\d{3}\b"), "COST"),
     (re.compile(r"(?<=[A-Z]-)[0-9A-Z]{10}\b"), "NAME"),  # of somebody, masked for this reader
     # A busy machine has a step's begin recorded by itself, and asks a slow model again.
