@@ -25,9 +25,8 @@ from tests.audit.test_rows import reasons
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, decide
 from tests.engine.scene import Scene, fresh, go
-from tests.web.serving import chromium
+from tests.web.serving import advance_run, chromium, console, desk_of
 from tests.web.test_accessible import AXE, COLOURS, LOOKS, WCAG, findings
-from tests.web.test_journeys import advance_run, console, desk
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -251,7 +250,7 @@ def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> Non
         advance_run(run)
 
     with console() as site, chromium() as browser:
-        omar = desk(browser, site, "omar", complaints)
+        omar = desk_of(browser, site, "omar", complaints)
         omar.goto(f"{site}/runs/")
         omar.get_by_role("link", name=ASKED).click()
         end = omar.locator("#end")

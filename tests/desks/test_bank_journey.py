@@ -8,8 +8,7 @@ from playwright.sync_api import Page, expect
 from agents.models import Escalation, Run
 from tests.desks import bank
 from tests.engine.scene import fresh
-from tests.web.serving import chromium
-from tests.web.test_journeys import advance_run, console, desk
+from tests.web.serving import advance_run, chromium, console, desk_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -22,7 +21,7 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
     later = bank.day(20)
 
     with console() as site, chromium() as browser:
-        rita = desk(browser, site, "rita", complaints)
+        rita = desk_of(browser, site, "rita", complaints)
 
         def open_card(run: Run) -> Page:
             rita.goto(f"{site}/approvals/{Escalation.objects.get(run=run).pk}/")
@@ -74,7 +73,7 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
     complaints: list[str] = []
 
     with console() as site, chromium() as browser:
-        rita = desk(browser, site, "rita", complaints)
+        rita = desk_of(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/{beside.pk}/")  # by itself it looks like any first payment
         same = rita.locator("#same")
         expect(same).to_contain_text(f"Also waiting: request {held.pk}, Send EUR 120.00")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from agents.models import Run
 from tests import browsers
+from tests.engine.scene import go
 from tests.live.watching import cookie_of
 from tests.ports import free_port
 from tests.processes import running
@@ -32,6 +36,17 @@ FLAGS = [
 ]
 expect.set_options(timeout=60_000)  # milliseconds to wait for a state, on a busy machine
 PASSWORD = "a-password-of-the-test"
+CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_", "reconnect failed")
+Desk = Callable[..., Page]
+
+
+class Card:
+    """What people see and use on a card, whatever it is called there."""
+
+    AMOUNT = "[name='set.amount_minor']"
+    REASON, WHY_NOT, COMMENT = "#comment", "#refusal", "#text"
+    SEND = "#dform .acts button:visible"
+    CLAIM, RELEASE = (f"#claim form[action*='/{verb}/'] button" for verb in ("claim", "release"))
 
 
 def is_up(port: int) -> bool:
@@ -82,6 +97,53 @@ def open_page(browser: Browser, **context: Any) -> Page:
     context that does not say otherwise, whatever the browser's flags are.
     """
     return browser.new_context(reduced_motion="reduce", **context).new_page()
+
+
+def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:
+    """Return a separate browser in which nobody has signed in yet."""
+    page = open_page(browser, **context)
+
+    def hear(text: str) -> None:
+        # The browser rightly reports connections that a test cuts, and refusals.
+        if not any(cut in text for cut in CUT):
+            complaints.append(f"{name}: {text}")
+
+    page.on("console", lambda message: hear(message.text))
+    page.on("pageerror", lambda error: hear(str(error)))
+    return page
+
+
+def desk_of(browser: Browser, site: str, name: str, complaints: list[str], **context: Any) -> Page:
+    """Return a separate browser for a person who has signed in."""
+    page = own_page(browser, name, complaints, **context)
+    sign_in(page, site, name)
+    return page
+
+
+def is_live(*pages: Page) -> None:
+    """Wait until pages show what comes live, and answer keys."""
+    for page in pages:
+        expect(page.locator("#live:not(.stale)")).to_be_attached()
+
+
+@contextmanager
+def console() -> Iterator[str]:
+    """Serve the pages, with a worker beside them."""
+    with serve() as site, running("manage.py", "work"):
+        yield site
+
+
+def advance_run(run: Run) -> Run:
+    """Advance a run once in a thread, as this one has the browser's event loop."""
+
+    def work() -> Run:
+        try:
+            return go(run)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
 
 
 def with_passwords(*people: User) -> None:

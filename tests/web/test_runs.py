@@ -25,13 +25,11 @@ from agents.runs.turns import axis
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, mails, payments
 from tests.golden import Golden
-from tests.web.serving import open_page, serve, sign_in
-from tests.web.test_journeys import Browser, advance_run, browser, console, open_browser
+from tests.web.serving import Desk, advance_run
 from tests.web.test_pages import client_of, stranger, waiting
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
-__all__ = ["browser", "open_browser"]
 
 # With test_states, each kind of thing that a run's page shows.
 SHOWN = (
@@ -310,28 +308,21 @@ def test_step_page_masks_what_a_viewer_may_not_read(scene: Scene, golden: Golden
 
 
 @pytest.mark.slow
-def test_figures_of_a_run_tick(scene: Scene, browser: Browser) -> None:
-    with console() as site:
-        page = open_page(browser)
-        sign_in(page, site, "omar")
-        run = scene.launch_scenario("model-timeout")
-        page.goto(f"{site}/runs/{run.pk}/")
+def test_figures_of_a_run_tick(scene: Scene, worker: None, desk: Desk) -> None:
+    page = desk("omar", f"/runs/{scene.launch_scenario('model-timeout').pk}/")
 
-        expect(page.locator("#pending")).to_be_visible()
-        page.route("**/runs/**", lambda route: route.abort())  # from here on nothing is loaded
-        for place in ("#pending", ".stats", "#step-1 summary"):
-            expect(page.locator(place)).to_contain_text(re.compile(r"([3-9]|[1-9]\d) s"))
+    expect(page.locator("#pending")).to_be_visible()
+    page.route("**/runs/**", lambda route: route.abort())  # from here on nothing is loaded
+    for place in ("#pending", ".stats", "#step-1 summary"):
+        expect(page.locator(place)).to_contain_text(re.compile(r"([3-9]|[1-9]\d) s"))
 
 
 @pytest.mark.slow
-def test_wait_for_a_person_ticks(scene: Scene, browser: Browser) -> None:
+def test_wait_for_a_person_ticks(scene: Scene, desk: Desk) -> None:
     run = advance_run(scene.launch())
     Escalation.objects.filter(run=run).update(created_at=timezone.now() - timedelta(seconds=40))
-    with serve() as site:
-        page = open_page(browser)
-        sign_in(page, site, "omar")
-        page.goto(f"{site}/runs/{run.pk}/")
+    page = desk("omar", f"/runs/{run.pk}/")
 
-        expect(page.locator("#run h2 ~ p, #run").first).to_contain_text(re.compile(r"\b[45]\d s"))
-        expect(page.locator(".stats")).to_contain_text(re.compile(r"\b[45]\d s"))
-        expect(page.locator(".stats")).to_contain_text("1 min")
+    for place in (".runhead", ".stats"):
+        expect(page.locator(place)).to_contain_text(re.compile(r"\b[45]\d s"))
+    expect(page.locator(".stats")).to_contain_text("1 min")
