@@ -27,8 +27,10 @@ from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 
 from agents.desks.refunds.limits import STRICT
+from agents.engine.desk.rules import limits_of
 from agents.models import Book
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from bench import desk
 from bench.work import (
     ATTENDED_MINOR,
@@ -40,6 +42,8 @@ from bench.work import (
     goal,
     in_threads,
 )
+
+TOOLS = DESKS["refunds"].all_tools
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 watching: ContextVar[Watch] = ContextVar("watch")
@@ -123,8 +127,9 @@ class Contestant:
             args["amount_minor"] = interrupt({"action": action})
         watching.get().end_wait()
         key = f"{config['configurable']['thread_id']}:{len(state['history'])}"
-        context = Context(self.book.pk, key, timezone.now(), STRICT, str(state["customer"]))
-        seen = TOOLS[action["name"]].call(context, **args)
+        customer, own = str(state["customer"]), limits_of(DESKS["refunds"], STRICT)
+        call = DeskCall(key, timezone.now(), customer, self.book.pk, own)
+        seen = TOOLS[action["name"]].call(call, args)
         return {"history": [{"action": action, "observation": seen}]}
 
 

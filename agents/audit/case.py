@@ -193,7 +193,9 @@ def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> _F
 
 def _review(step: Step) -> _ReviewEntry:
     reply, action = reply_of(step), step.asked["action"]
-    proposed, left = call_in_words(action, reply), call_in_words(reply["action"] or {}, reply)
+    desk = step.run.desk
+    proposed = call_in_words(desk, action, reply)
+    left = call_in_words(desk, reply["action"] or {}, reply)
     text = str(action.get("answer") or "") if not proposed else ""
     name, kept = step.key.rpartition("/")[0], reply["action"] or {}
     is_kept = "note" in kept and is_output_of_step(name, action)

@@ -51,10 +51,9 @@ from agents.notifications.channels import channels
 from agents.record.chain import spell_time
 from agents.record.event_kinds import Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import Booked, DeskTool
 from agents.sdk.values import Money, show
-from agents.tools import TOOLS
 
 _REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
 
@@ -320,7 +319,7 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
     if row.run.desk not in DESKS:
         return {}
     try:
-        if action.get("kind") == "tool" and action["name"] not in TOOLS:
+        if action.get("kind") == "tool" and action["name"] not in tools_at(row.run.desk):
             return {}
         target = target_of(row.run, action)
         if patch:

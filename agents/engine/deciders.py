@@ -28,7 +28,8 @@ from agents.models import (
     Run,
     Team,
 )
-from agents.tools import TOOLS, Tool
+from agents.sdk.desk import tools_at
+from agents.sdk.desk_tools import DeskTool
 
 _OWNED, _SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
 _REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
@@ -199,11 +200,11 @@ def _viewers(
 # What an approval requires: by the tiers of the run's pinned policy, and by its tool.
 
 
-def held_tool(escalation: Escalation) -> Tool | None:
+def held_tool(escalation: Escalation) -> DeskTool | None:
     """Return the held call's tool if an approval may run it with changed arguments."""
     if kind_of(escalation.kind, escalation.action) is not ACTION:
         return None
-    return TOOLS.get(escalation.action.get("name", ""))
+    return tools_at(escalation.run.desk).get(escalation.action.get("name", ""))
 
 
 def demand_for(escalation: Escalation) -> Demand:

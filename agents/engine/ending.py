@@ -14,7 +14,7 @@ from agents.engine.runtime.dispatch import ring
 from agents.models import AgentCall, Effect, Escalation, Run, Step
 from agents.models.record import Entry
 from agents.patterns.routing import NO_SPECIALIST
-from agents.tools import TOOLS
+from agents.sdk.desk import tools_at
 
 
 def end_run(
@@ -137,7 +137,7 @@ def _is_heeded(escalation: Escalation, why: str) -> bool:
 
 def _is_read(escalation: Escalation) -> bool:
     """Tell whether the allowed call was made by a tool that reads, which leaves no effect."""
-    tool = TOOLS.get(escalation.action["name"])
+    tool = tools_at(escalation.run.desk).get(escalation.action["name"])
     if tool is None or tool.writes:
         return False
     steps = Step.objects.filter(run=escalation.run_id, key__startswith=turn_of(escalation.step.key))

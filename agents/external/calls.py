@@ -27,8 +27,9 @@ from agents.models.runs import ValuesLocked, naming, pseudonyms_of
 from agents.patterns.external import ANSWERED, CONTINUED, EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.patterns.steps import reports_error
 from agents.policies.words import end_sentence
-from agents.sdk.desk import tells_plain_numbers
-from agents.tools import TOOLS, Tool, is_by_agent
+from agents.sdk.desk import tells_plain_numbers, tools_at
+from agents.sdk.desk_tools import DeskTool
+from agents.tools import is_by_agent
 
 WAITING = "waiting"
 _ALLOWED, TAKEN = "allowed", "taken"  # of calls that their agent executes itself
@@ -179,8 +180,9 @@ def outcomes_of(
             outcome["result"] = None
         for name in ("proposed", "arguments", "result"):
             outcome[name] = _as_sent(call, outcome[name])
-        offered, reason = call.run.limits.proposable, str(outcome["reason"])
-        form = _form_words(reason, str(outcome["tool"]), outcome["proposed"], offered)
+        own, tool, reason = call.run, str(outcome["tool"]), str(outcome["reason"])
+        offered = own.limits.proposable
+        form = _form_words(own.desk, reason, tool, outcome["proposed"], offered)
         outcome["sentence"] = " ".join(filter(None, (outcome["sentence"], form)))
     _tell_held([(call.run, outcome) for call, outcome in zip(calls, outcomes, strict=True)])
     if with_repeats:
@@ -251,7 +253,7 @@ def _outcome_of(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
         outcome["kind"] = "question"
         outcome["proposed"] = {name: proposal[name] for name in ("question", "choices")}
     _tell_rulings(outcome, own, run)
-    outcome["status"] = _left_to_agent(own) or WAITING
+    outcome["status"] = _left_to_agent(run, own) or WAITING
     answer = next((s for s in own if s.kind == "say" and s.asked.get("kind") == ANSWERED), None)
     if answer:
         outcome |= {name: answer.asked["facts"][name] for name in ("status", "reason")}
@@ -273,12 +275,12 @@ def _known_later(own: list[Step]) -> dict[str, Json]:
     return {**outcome, "answered_at": at.isoformat() if at else None}
 
 
-def _left_to_agent(steps: list[Step]) -> str:
+def _left_to_agent(run: Run, steps: list[Step]) -> str:
     """Return the status of a call that its agent executes; "" for other calls."""
     left = next((step for step in reversed(steps) if step.ended_at is None), None)
     if left is not None and left.kind == AWAIT:
         return _ALLOWED
-    is_taken = left is not None and left.kind == USE and is_by_agent(left.asked["tool"])
+    is_taken = left is not None and left.kind == USE and is_by_agent(run.desk, left.asked["tool"])
     return TAKEN if is_taken else ""
 
 
@@ -344,7 +346,7 @@ def _as_sent(call: ProposedCall, value: Json) -> Json:
 # The correct form of a call, for an agent whose proposal could not be read.
 
 
-def input_schema(tool: Tool) -> Json:
+def input_schema(tool: DeskTool) -> Json:
     """Return the schema of a tool's arguments; `required` lists those that cannot be left out.
 
     The console's own models get every argument as required, as strict output demands.
@@ -355,14 +357,16 @@ def input_schema(tool: Tool) -> Json:
     return {**args_schema(tool.spec), "required": list(required)}
 
 
-def with_integers(name: str, args: Json) -> Json:
+def with_integers(desk: str, name: str, args: Json) -> Json:
     """Return arguments with 5001 for 5001.0 where the tool takes integers."""
-    return fit(args, args_schema(TOOLS[name].spec)) if name in TOOLS else args
+    tool = tools_at(desk).get(name)
+    return fit(args, args_schema(tool.spec)) if tool else args
 
 
-def without_nulls(name: str, args: Json) -> Json:
+def without_nulls(desk: str, name: str, args: Json) -> Json:
     """Return arguments without each null that stands for an omitted one. For declared desks."""
-    spec = TOOLS[name].spec if name in TOOLS else None
+    tool = tools_at(desk).get(name)
+    spec = tool.spec if tool else None
     if not (isinstance(spec, Mapping) and isinstance(args, Mapping)):
         return args
     return {
@@ -372,16 +376,17 @@ def without_nulls(name: str, args: Json) -> Json:
     }
 
 
-def _form_words(reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
+def _form_words(desk: str, reason: str, name: str, given: Json, offered: Iterable[str]) -> str:
     """Return the available tools, or a tool's argument form with its fault; else ""."""
     if not reason.startswith(("invalid_action:", "tool_bad_args:")) or reason.endswith(
         ":too_large"
     ):
         return ""
-    known = [one for one in offered if one in TOOLS]
+    tools = tools_at(desk)
+    known = [one for one in offered if one in tools]
     if name not in known:
         return f"The desk's tools are: {', '.join(known)}."
-    schema, sentences = input_schema(TOOLS[name]), list[str]()
+    schema, sentences = input_schema(tools[name]), list[str]()
     arguments = given if isinstance(given, Mapping) else {}
     if extra := [key[:_LONGEST] for key in arguments if key not in schema["properties"]]:
         sentences.append(f"{name} has no {', '.join(extra[:_MOST])}.")

@@ -27,8 +27,9 @@ from agents.external.sessions import (
 )
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.patterns.external import EXECUTED, NOT_EXECUTED, UNKNOWN
+from agents.sdk.desk import tools_at
 from agents.shell.refusal import Refused
-from agents.tools import TOOLS
+from agents.tools import is_by_agent
 
 _ANSWERED = (EXECUTED, NOT_EXECUTED)
 _LATER = (
@@ -82,9 +83,9 @@ def propose_content(
 
     A read is repeated, unless the last one is unanswered or was decided by a person.
     """
-    name = _named(name)
-    key = content_key(run, [name, with_integers(name, args)])
-    if name in TOOLS and not TOOLS[name].writes:
+    tools, name = tools_at(run.desk), _named(run.desk, name)
+    key = content_key(run, [name, with_integers(run.desk, name, args)])
+    if name in tools and not tools[name].writes:
         key = _look_key(agent, run, key)
     return propose(
         agent=agent,
@@ -97,10 +98,10 @@ def propose_content(
     )
 
 
-def _named(name: str) -> str:
+def _named(desk: str, name: str) -> str:
     """Return a tool's name. Raises Refused for tools that the agent executes: they need a key."""
     name = name.strip()
-    if name in TOOLS and TOOLS[name].by_agent:
+    if is_by_agent(desk, name):
         raise Refused("not_by_mcp", f"{name} is taken over HTTP only. Nothing was proposed.")
     return name
 
@@ -143,7 +144,7 @@ def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime)
         raise Refused("not_again", f"Call {call_id} is not answered yet. Nothing was proposed.")
     if outcome["proposed"] is None:
         raise Refused("not_again", f"What call {call_id} was has been erased.")
-    name, args = _named(str(outcome["tool"])), outcome["proposed"]
+    name, args = _named(run.desk, str(outcome["tool"])), outcome["proposed"]
     return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
 
 

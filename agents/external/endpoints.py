@@ -42,9 +42,10 @@ from agents.external.schemas import (
 from agents.models import Escalation, Event, ExternalAgent, Run, Workspace
 from agents.models.record import facts_of
 from agents.policies.words import end_sentence
+from agents.sdk.desk import tools_at
 from agents.sdk.desk_tools import AGENT, CONSOLE
 from agents.shell.listing import Keyset
-from agents.tools import TOOLS, descriptions_of
+from agents.tools import descriptions_of
 
 WAIT = "wait"  # seconds; agents.external.waiting applies it before a request gets here
 _KEY = Header(..., alias="Idempotency-Key")
@@ -96,19 +97,19 @@ def tools_of(agent: ExternalAgent) -> list[dict[str, Any]]:
     """Return an agent's tools with their schemas, for every client."""
     policy = agent.workspace.policy
     names = policy.limits_of(EXTERNAL, agent.desk).proposable if policy else ()
-    described = descriptions_of(names)
+    described, tools = descriptions_of(agent.desk, names), tools_at(agent.desk)
     return [
         {
             "name": name,
             "description": described[name],
-            "writes": TOOLS[name].writes,
-            "identifying": identifying(agent.desk, TOOLS[name]),
-            "executed_by": AGENT if TOOLS[name].by_agent else CONSOLE,
-            "server": TOOLS[name].server,
-            "input_schema": calls.input_schema(TOOLS[name]),
+            "writes": tools[name].writes,
+            "identifying": identifying(agent.desk, tools[name]),
+            "executed_by": AGENT if tools[name].by_agent else CONSOLE,
+            "server": tools[name].server,
+            "input_schema": calls.input_schema(tools[name]),
         }
         for name in names
-        if name in TOOLS
+        if name in tools
     ]
 
 

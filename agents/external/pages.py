@@ -27,7 +27,6 @@ from agents.shell import access, refusal
 from agents.shell.formats import desk_title
 from agents.shell.listing import Keyset
 from agents.shell.pages import BadForm, action, only, page, whole_number
-from agents.tools import TOOLS
 
 _LASTS = 90  # days, as the form suggests
 _CALLS = 50  # on a page
@@ -151,7 +150,7 @@ def _fresh(agent: ExternalAgent, token: str) -> dict[str, Json]:
     look: dict[str, Json] = {}
     for name, tool in desk.tools.items():
         schema = args_schema(tool.spec)
-        if not look and not TOOLS[name].writes and schema["required"] == [tool.subject]:
+        if not look and not tool.writes and schema["required"] == [tool.subject]:
             is_number = schema["properties"][tool.subject].get("type") == "integer"
             given = int(key) if is_number and key.isdigit() else key
             look = {"tool": name, "arguments": {tool.subject: given}}

@@ -34,9 +34,8 @@ from agents.external.calls import ProposedCall
 from agents.external.sessions import check_agent, lock_run
 from agents.models import AgentCall, Effect, ExternalAgent, Run, Step
 from agents.models.runs import ValuesLocked
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
 from agents.shell.refusal import Refused
-from agents.tools import TOOLS
 
 _NEEDED = "the extra permits is to be installed, and OPSCONSOLE_PERMIT_KEYS to be set"
 _ALGORITHM, _KIND = "EdDSA", "permit+jwt"
@@ -77,7 +76,7 @@ def permit_of(agent: ExternalAgent, call: ProposedCall, *, at: datetime) -> str:
     if row.reported is not None:
         return ""
     effect = _effects_of(row).filter(state=EffectState.INTENDED).first()
-    tool = TOOLS.get(effect.tool) if effect else None
+    tool = tools_at(run.desk).get(effect.tool) if effect else None
     if effect is None or tool is None or not tool.server or run.state in ENDED:
         return ""
     if at.timestamp() >= expires_at(effect.intended_at):
@@ -164,7 +163,7 @@ def _effects_of(row: AgentCall) -> QuerySet[Effect]:
 def _server(run: Run, row: AgentCall) -> str:
     """Return the server that verifies permits of a call's tool; "" for none."""
     step = Step.objects.get(run=run, key=row.step)
-    tool = TOOLS.get(str((step.reply or {}).get("name")))
+    tool = tools_at(run.desk).get(str((step.reply or {}).get("name")))
     return tool.server if tool else ""
 
 

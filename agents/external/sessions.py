@@ -44,9 +44,8 @@ from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membersh
 from agents.models.outside import LONGEST_KEY
 from agents.policies.words import end_sentence
 from agents.runs.launching import LaunchOptions, launch
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
 from agents.shell.refusal import MEMBER, Refused, check_text
-from agents.tools import TOOLS
 
 _MINUTE = timedelta(minutes=1)
 # Most characters of an agent's claims, and of an argument's source.
@@ -168,7 +167,7 @@ def propose(
     for text in (*places, *places.values()):
         check_text(text, most=_MAX_SOURCE, what="source")
     more = {"side_by_side": side_by_side, "sources": places, PARENT: traceparent}
-    proposal = {"name": name, "args": with_integers(name, args)}
+    proposal = {"name": name, "args": with_integers(agent.desk, name, args)}
     return _put(agent, run_id, _key(key), proposal, at, more)
 
 
@@ -272,7 +271,7 @@ def _put(
                     wake(commit)
         with Commit(run, at=at) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
-            sent = _outline(proposal, digest) if not more.get("is_end") else proposal
+            sent = _outline(run.desk, proposal, digest) if not more.get("is_end") else proposal
             sent = {**sent, "sources": sources} if sources else sent
             kept = redact_for(run, sent)
             if not more.get("is_end"):
@@ -301,16 +300,17 @@ def _put(
     return ProposedCall(row, run, is_new=True)
 
 
-def _outline(proposal: Json, digest: str) -> Json:
+def _outline(desk: str, proposal: Json, digest: str) -> Json:
     """Return a call as stored; for an unknown tool, its length and digest only.
 
     Masking 256 kB takes seconds, and a refused call is not worth the space.
     """
     length, args = len(canonical(proposal)), proposal.get("args")
     if length <= MAX_CALL and all(len(text) <= MAX_TEXT for _, text in texts_in(proposal)):
-        kept = {"args": without_nulls(proposal["name"], args)} if "name" in proposal else {}
+        is_call = "name" in proposal
+        kept = {"args": without_nulls(desk, proposal["name"], args)} if is_call else {}
         return {**proposal, **kept}
-    name = proposal["name"] if proposal["name"] in TOOLS else ""
+    name = proposal["name"] if proposal["name"] in tools_at(desk) else ""
     return {"name": name, "args": {"characters": length, "digest": digest}, "too_large": True}
 
 

@@ -92,6 +92,7 @@ def note_of(notification: Notification) -> Note:
         what = _mask(
             notification,
             ask_in_words(
+                run.desk,
                 request.kind,
                 request.action,
                 asked=request.asked,
@@ -103,7 +104,7 @@ def note_of(notification: Notification) -> Note:
         what += f" ({whom})" if whom and whom not in what else ""
         why = _mask(notification, _why_asked(request))
         lines, url = [matter or why, _deadline(request)], url_of("approval", request.pk)
-        of = request_of(request.kind, request.action)
+        of = request_of(run.desk, request.kind, request.action)
         if request.kind != ACTION.stored:
             happened = _OF_QUESTION.get(Kind(kind), happened)
         if kind == Kind.EXPIRED:

@@ -44,8 +44,9 @@ from agents.engine.upkeep.daily import (
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
 from agents.requests.queue import SOONEST, snoozed_by
+from agents.sdk.desk import DESKS
 from agents.shell.formats import day_begun
-from agents.tools import TOOLS, letter_tools
+from agents.tools import letter_tools
 
 DAYS = 14  # of the charts
 
@@ -209,8 +210,9 @@ def count_calls(
     """
     letters = sorted(letter_tools())
     # Reads have no effect row; with fewer tools SQLite chooses their index.
-    reads = {name for name, tool in TOOLS.items() if not tool.writes}
-    moving = sorted({*TOOLS, *named} - reads - {*letters})
+    tools = {name: tool for desk in DESKS.values() for name, tool in desk.all_tools.items()}
+    reads = {name for name, tool in tools.items() if not tool.writes}
+    moving = sorted({*tools, *named} - reads - {*letters})
     begins = _begins(since)
     asked = _calls(len(workspaces), len(begins), len(moving), len(letters))
     rows = asked.tuples(

@@ -140,8 +140,8 @@ class _Measures(Collector):
         )
         yield from self._escalations()
         for letter in letters_told():
-            untold = untold_effects(since=self.at - timedelta(days=14), of=letter.tells)
-            means = f"Calls of {letter.tells} in the last 14 days that no letter states."
+            untold = untold_effects(since=self.at - timedelta(days=14), of=letter.told_tool)
+            means = f"Calls of {letter.told_tool} in the last 14 days that no letter states."
             yield _gauge(letter.gauge, means, untold.count())
         yield _gauge(
             "effects_unknown",

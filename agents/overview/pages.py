@@ -391,7 +391,7 @@ def attention(
     """
     homes = spread("homes", workspaces)
     rows = _cases(len(workspaces)).tuples(today=today, **homes)
-    letters = frozenset((letter.name, letter.tells) for letter in letters_told())
+    letters = frozenset((letter.name, letter.told_tool) for letter in letters_told())
     rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
     stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
     newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)

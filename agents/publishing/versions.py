@@ -19,9 +19,8 @@ from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.policies import RULES
 from agents.sdk import arguments as serialization
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
 from agents.shell.refusal import Refused, require_member
-from agents.tools import TOOLS
 
 
 def publish_policy(
@@ -85,7 +84,7 @@ def _check_document(document: Json) -> Limits:
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
         for held in (limits.desks[desk], *patterns.values()):
-            _check_names("tool", held.get("off", ()), TOOLS)  # a typing error would leave one on
+            _check_names("tool", held.get("off", ()), tools_at(desk))  # a typo would leave one on
         _check_names("pattern", patterns, (*offered_at(DESKS[desk]), EXTERNAL))
         for part in (limits.of(pattern, desk) for pattern in ("", *patterns)):
             _check_limits(desk, part.part_of(desk, "limits"))
@@ -94,7 +93,7 @@ def _check_document(document: Json) -> Limits:
                     raise Refused("bad_policy", f"The desk {desk!r}: no currency is {currency!r}.")
             _check_names("tool", (*part.required, *part.critical), part.proposable)
             _check_names("rule", part.rules, RULES)
-            _check_names("tool", part.proposable, TOOLS)
+            _check_names("tool", part.proposable, tools_at(desk))
     return limits
 
 

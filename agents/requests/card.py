@@ -266,7 +266,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=decisions,
-        stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
+        stages=stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[] if run.is_emptied else sources(escalation, reviews),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
@@ -617,17 +617,18 @@ def _sent_back_before(escalation: Escalation) -> list[_SentBack]:
 
 def _since(before: Escalation, now: Escalation) -> _SentBack:
     old, new = before.action.get("args") or {}, now.action.get("args") or {}
-    tool = str(now.action.get("name", ""))
+    desk, tool = now.run.desk, str(now.action.get("name", ""))
     is_other = before.action.get("name") != now.action.get("name")
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     changes = [
-        Change(label_of(name), *(_words(tool, args, name) for args in (old, new))) for name in names
+        Change(label_of(name), *(_words(desk, tool, args, name) for args in (old, new)))
+        for name in names
     ]
     return _SentBack(before, act(before), before.comment, is_other, [] if is_other else changes)
 
 
-def _words(tool: str, args: dict[str, object], name: str) -> str:
-    return argument_in_words(tool, name, args[name]) if name in args else ""
+def _words(desk: str, tool: str, args: dict[str, object], name: str) -> str:
+    return argument_in_words(desk, tool, name, args[name]) if name in args else ""
 
 
 def _corrected_before(escalation: Escalation) -> list[_SentBack]:

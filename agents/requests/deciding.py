@@ -594,7 +594,7 @@ def check_send_back(escalation: Escalation, before: int | None = None) -> None:
     Call with the run locked, so that nobody else sends back meanwhile. `before` is the number sent
     back in the run so far, if known.
     """
-    run, kind = escalation.run, request_of(escalation.kind, escalation.action)
+    run, kind = escalation.run, request_of(escalation.run.desk, escalation.kind, escalation.action)
     if kind.answer(SEND_BACK) is None or run.pattern not in PROPOSE_AGAIN:
         raise Refused("no_send_back", ELSEWHERE if run.agent_id else _UNHEARD)
     most = run.limits.max_send_backs

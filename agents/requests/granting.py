@@ -47,11 +47,11 @@ from agents.sdk.adjustments import (
     open_fields,
 )
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.facts import EarlierReview
 from agents.sdk.rules import Case
 from agents.shell.refusal import Refused, require_member
-from agents.tools import TOOLS, Tool, accepts
 
 _Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name
 LOCKED = Refused(
@@ -137,16 +137,14 @@ def grant(
 
 
 def _changed_arguments(
-    tool: Tool, args: Json, patch: _Patch, case: Case, choices: Choices
+    tool: DeskTool, args: Json, patch: _Patch, case: Case, choices: Choices
 ) -> tuple[dict[str, Json], AmountTooHigh | None]:
     """Return the arguments with a person's changes, and the amount above its range, if any.
 
     Raises Refused.
     """
-    if tool.typed is None:
-        raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
-        return apply_patch(tool.typed, tool.may_change, args, patch, case, choices), None
+        return apply_patch(tool.arguments, tool.may_change, args, patch, case, choices), None
     except AmountTooHigh as no:
         return no.left, no
     except BadPatch as error:
@@ -193,14 +191,15 @@ def obstacle(escalation: Escalation) -> Refused | None:
         return Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
     if not asked.runs_tool:
         return None
-    if name not in TOOLS:
+    tool = tools_at(desk).get(name)
+    if tool is None:
         sentence = f"This server has no tool {name!r}: reject this, or approve on one that has."
         return Refused("unknown_tool", sentence)
     try:
         args = RunBorder(escalation.run).resolve(action["args"])
     except ValuesLocked:
         return LOCKED
-    if not accepts(TOOLS[name], args):  # what an approval would do is unknown by now
+    if not tool.accepts(args):  # what an approval would do is unknown by now
         return Refused(
             "tool_changed", "The tool has changed since. This request can only be rejected."
         )
@@ -239,12 +238,12 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
     Used by form, API and command line alike.
     """
     tool = held_tool(escalation)
-    if tool is None or tool.typed is None:
+    if tool is None:
         return []
     try:
         args = RunBorder(escalation.run).resolve(escalation.action["args"])
         case = case_of(escalation.run, at)
-        return open_fields(tool.typed, tool.may_change, args, case, _choices_in(escalation))
+        return open_fields(tool.arguments, tool.may_change, args, case, _choices_in(escalation))
     except (BadArguments, ValuesLocked):  # as its `obstacle` says
         return []
 

@@ -266,7 +266,9 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
         patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
         granting.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
         tool = str(escalation.action["name"])
-        left = "; ".join(labelled_argument(tool, name, patch[name]) for name in patch)
+        left = "; ".join(
+            labelled_argument(escalation.run.desk, tool, name, patch[name]) for name in patch
+        )
         judged = f"The policy allows {left}, and you may grant it."
     except (BadForm, refusal.Refused) as no:
         allowed, judged = False, str(no)

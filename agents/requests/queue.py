@@ -323,9 +323,9 @@ def _grant_text(escalation: Escalation) -> str:
         return escalation.granted
     if escalation.state in (EscalationState.REJECTED, EscalationState.SENT_BACK):
         return "nothing" if escalation.amount_minor is not None else ""
-    tool = str(escalation.action.get("name", ""))
+    desk, tool = escalation.run.desk, str(escalation.action.get("name", ""))
     changed = (escalation.patch or {}).items()
-    return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)
+    return ", ".join(f"{label_of(n)}: {argument_in_words(desk, tool, n, v)}" for n, v in changed)
 
 
 def claimant(escalation: Escalation, *, at: datetime) -> str:

@@ -45,13 +45,12 @@ from agents.requests.granting import above_tier
 from agents.runs.changes import closed_by, patch_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts
-from agents.sdk.desk import tool_title
+from agents.sdk.desk import tool_title, tools_at
 from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.sdk.facts import Origin
 from agents.shell.formats import mark
 from agents.shell.refusal import Refused
 from agents.tools import (
-    TOOLS,
     argument_in_words,
     ask_in_words,
     before_of,
@@ -69,12 +68,13 @@ _KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
 
 def kind_of_request(escalation: Escalation) -> RequestKind:
     """Return the kind of an escalation, in the words of its tool."""
-    return request_of(escalation.kind, escalation.action)
+    return request_of(escalation.run.desk, escalation.kind, escalation.action)
 
 
 def act(escalation: Escalation, name: str = "") -> str:
     """Return the request in a line of text. `name` is the subject's, or ""."""
     return ask_in_words(
+        escalation.run.desk,
         escalation.kind,
         escalation.action,
         asked=escalation.asked,
@@ -89,14 +89,15 @@ def told_apart_by(escalation: Escalation) -> str:
     It is the first thing that the call's button names beside its amount.
     """
     action, review = escalation.action, escalation.review
-    tool, args = TOOLS.get(str(action.get("name", ""))), action.get("args") or {}
+    desk, args = escalation.run.desk, action.get("args") or {}
+    tool = tools_at(desk).get(str(action.get("name", "")))
     if tool and SUBJECT in places_of(tool.brief):
         return ""
     named = (
         one for one in arguments_in(tool.brief if tool else "") if isinstance(args.get(one), str)
     )
     key = next(named, "")
-    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(action).get(
+    return names_in(review).get(key, {}).get(str(args.get(key))) or call_in_words(desk, action).get(
         key, ""
     )
 
@@ -118,8 +119,9 @@ def fill_sentence(
     by = escalation.decided_by
     asked = escalation.amount_minor
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
-    tool = str(action.get("name", ""))
-    values = {key: _island(text) for key, text in call_in_words(action, escalation.review).items()}
+    desk, tool = escalation.run.desk, str(action.get("name", ""))
+    in_words, known = call_in_words(desk, action, escalation.review), tools_at(desk).get(tool)
+    values = {key: _island(text) for key, text in in_words.items()}
     open_still, args = places or {}, action.get("args") or {}
     called = ((n, names.get(str(args.get(n)))) for n, names in names_in(escalation.review).items())
     brief = {**values, **{n: _island(label) for n, label in called if label}}
@@ -134,9 +136,9 @@ def fill_sentence(
         by=_island(by.get_username() if by else "Nobody"),
         asked=_money(asked, escalation.currency),
         amount=granted or _money(asked if amount is None else amount, escalation.currency),
-        before=_with_islands(before_of(tool), values),
-        brief=_with_islands(TOOLS[tool].brief if tool in TOOLS else "", brief),
-        after=_with_islands(TOOLS[tool].after if tool in TOOLS else "", values),
+        before=_with_islands(before_of(desk, tool), values),
+        brief=_with_islands(known.brief if known else "", brief),
+        after=_with_islands(known.after if known else "", values),
     )
 
 
@@ -563,7 +565,8 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     facts = escalation.review.get("facts") or {}
     named_by, worst = facts.get("origins") or {}, facts.get("worst") or {}
     called = names_in(escalation.review)
-    tool, found = str(escalation.action.get("name", "")), []
+    desk, found = escalation.run.desk, list[Source]()
+    tool = str(escalation.action.get("name", ""))
     for name, value in args.items():
         if name == facts.get("letter"):
             continue  # it stands on the card by itself, once
@@ -575,13 +578,13 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
             if known == "request" and str(value) == escalation.subject_key:
                 known = "subject"
             origins = (known,) if known else ()
-        told = argument_in_words(tool, name, value, called)
+        told = argument_in_words(desk, tool, name, value, called)
         read_in = (facts.get("read_in") or {}).get(name, "")
         where = tool_title(read_in) if read_in and origins == ("agent",) else ""
         found.append(Source(label_of(name), told, origins, worst.get(name, ""), where))
     for name, value in patch_of(escalation).items():
         if value != args.get(name):
-            told = argument_in_words(tool, name, value)
+            told = argument_in_words(desk, tool, name, value)
             found.append(Source(f"{label_of(name)} granted", told, ("human",)))
     return found
 
@@ -642,7 +645,9 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     return Comparison(
         title=f"The {what} {differs if asked else by}",
         asked=asked,
-        proposed=argument_in_words(tool, name, doubt["value"], names_in(escalation.review)),
+        proposed=argument_in_words(
+            escalation.run.desk, tool, name, doubt["value"], names_in(escalation.review)
+        ),
         origin=where.get(origin, nobody),
         quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
         label=what,

@@ -11,10 +11,10 @@ from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.engine.ending import UNTAKEN
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import Called, label_of, money_of
-from agents.sdk.desk import tool_title
+from agents.sdk.desk import tool_title, tools_at
 from agents.sdk.desk_tools import executor_in_words
 from agents.shell.formats import ESCALATION_ROLES, rule_title
-from agents.tools import TOOLS, argument_in_words, currency_of_argument, names_in
+from agents.tools import argument_in_words, currency_of_argument, names_in
 
 
 @dataclass(frozen=True)
@@ -49,51 +49,52 @@ class ChangedArgument:
     cells: Sequence[_Cell]
 
 
-def _lead_of(action: Json) -> str:
+def _lead_of(desk: str, action: Json) -> str:
     """Return the main argument: money, else the first that people may change, or ""."""
     args = _args(action)
     if "amount_minor" in args:
         return "amount_minor"
     money = [name for name, value in args.items() if money_of(value)]
-    tool = TOOLS.get(str(action.get("name", "")))
+    tool = tools_at(desk).get(str(action.get("name", "")))
     found = [*money, *(name for name in (tool.may_change if tool else ()) if name in args)]
     return found[0] if found else ""
 
 
-def lead_in_words(action: Json, left: Mapping[str, Json] | None = None) -> str:
+def lead_in_words(desk: str, action: Json, left: Mapping[str, Json] | None = None) -> str:
     """Return a call's main argument in words, from `left` if it was changed; "" if none."""
-    lead = _lead_of(action) if action else ""
+    lead = _lead_of(desk, action) if action else ""
     args = _args(action) if left is None else left
     if not lead or lead not in args:
         return ""
-    return labelled_argument(str(action.get("name", "")), lead, args[lead])
+    return labelled_argument(desk, str(action.get("name", "")), lead, args[lead])
 
 
-def labelled_argument(tool: str, name: str, value: Json) -> str:
+def labelled_argument(desk: str, tool: str, name: str, value: Json) -> str:
     """Return an argument in words: an amount by itself, anything else after its label."""
-    text = argument_in_words(tool, name, value)
+    text = argument_in_words(desk, tool, name, value)
     is_money = name.endswith("_minor") or money_of(value)
     return text if is_money else f"{label_of(name).lower()} {text}"
 
 
-def is_write(action: Json) -> bool:
+def is_write(desk: str, action: Json) -> bool:
     """Tell whether an action is a call that changes something and is not a letter."""
-    tool = TOOLS.get(str((action or {}).get("name", "")))
+    tool = tools_at(desk).get(str((action or {}).get("name", "")))
     return bool(tool and tool.writes and not tool.letter)
 
 
-def amount_of(action: Json) -> tuple[str, int] | None:
+def amount_of(desk: str, action: Json) -> tuple[str, int] | None:
     """Return the currency and minor units that a call would pay, or None."""
-    if not is_write(action):
+    if not is_write(desk, action):
         return None
     args = _args(action)
     if isinstance(args.get("amount_minor"), int):
-        return currency_of_argument(action["name"], "amount_minor"), args["amount_minor"]
+        return currency_of_argument(desk, action["name"], "amount_minor"), args["amount_minor"]
     found = next((money for value in args.values() if (money := money_of(value))), None)
     return (found.currency, found.minor) if found else None
 
 
 def stages(
+    desk: str,
     reviews: Sequence[Step],
     escalation: Escalation | None,
     effect: Effect | None,
@@ -109,15 +110,15 @@ def stages(
     if not reviews:
         return []
     action, first = reviews[0].asked["action"], reply_of(reviews[0])
-    lead = _lead_of(action)
+    lead = _lead_of(desk, action)
     if not lead:
         return []
     name, changed = str(action["name"]), patch_of(escalation)
-    if changed and lead not in changed and not amount_of(action):
+    if changed and lead not in changed and not amount_of(desk, action):
         lead = next(iter(changed))
 
     def text(args: Mapping[str, Json]) -> str:
-        return argument_in_words(name, lead, args[lead]) if lead in args else "none"
+        return argument_in_words(desk, name, lead, args[lead]) if lead in args else "none"
 
     rules, deciding = _changing_rules(reviews[0]), rule_title(first["deciding"]["rule"])
     by = f"policy changed it: {rules}" if rules else f"policy: {deciding}"
@@ -195,12 +196,13 @@ def _missing(escalation: Escalation | None, *, is_over: bool) -> str:
 
 def executor_of(effect: Effect) -> str:
     """Return who executed a call and what vouches for it; "" for the console."""
-    tool = TOOLS.get(effect.tool)
+    tool = tools_at(effect.run.desk).get(effect.tool)
     server = tool.server if tool else ""
     return executor_in_words(server) if effect.report_due_at else ""
 
 
 def changes(
+    desk: str,
     reviews: Sequence[Step],
     escalation: Escalation | None,
     uses: Sequence[Step],
@@ -231,7 +233,7 @@ def changes(
     tool = str(reviews[0].asked["action"].get("name", ""))
     called = names_in(reply_of(reviews[0]))
     return [
-        ChangedArgument(label_of(name), _cells(tool, name, rows, who, missing, called))
+        ChangedArgument(label_of(name), _cells(desk, tool, name, rows, who, missing, called))
         for name in names
     ]
 
@@ -254,6 +256,7 @@ def _changing_rules(review: Step) -> str:
 
 
 def _cells(
+    desk: str,
     tool: str,
     name: str,
     rows: Sequence[Mapping[str, Json]],
@@ -267,7 +270,7 @@ def _cells(
             found.append(_Cell(missing if number > 1 else "none"))
             continue
         before = [earlier[name] for earlier in rows[:number] if name in earlier]
-        text = argument_in_words(tool, name, row[name], called)
+        text = argument_in_words(desk, tool, name, row[name], called)
         is_same = bool(before) and before[-1] == row[name]
         found.append(_Cell(text, is_same=True) if is_same else _Cell(text, *who[number]))
     return found

@@ -30,11 +30,10 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events
 from agents.patterns import PATTERNS
-from agents.sdk.desk import tool_title
+from agents.sdk.desk import DESKS, tool_title
 from agents.shell.formats import spell_out
 from agents.shell.pages import BadForm, only, whole_number
 from agents.shell.refusal import Refused, check_text, require_member, time_here
-from agents.tools import TOOLS
 
 _MAX_REASON = 500  # characters
 _BEFORE: Mapping[SwitchStage, SwitchStage] = {
@@ -110,8 +109,8 @@ def release(
 
 
 def _stoppable_tools() -> list[str]:
-    """Return the tools that a switch can name: those that write."""
-    return sorted(name for name, tool in TOOLS.items() if tool.writes)
+    """Return the tools that a switch can name, which stops them at every desk: those that write."""
+    return sorted({t.name for desk in DESKS.values() for t in desk.tools.values() if t.writes})
 
 
 def _check_scope(workspace: Workspace, scope: Scope, target: str) -> None:

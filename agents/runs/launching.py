@@ -360,7 +360,7 @@ def _checked_workflow(
         takes_goal = any(parameter.name == "goal" for parameter in declared.parameters)
         given = {"goal": goal, **inputs} if takes_goal else {**inputs}
         values = bind_parameters(declared, given)
-        check_workflow(declared, limits, tools=tools.specs())
+        check_workflow(declared, limits, tools=tools.specs(desk))
     except BadWorkflow as error:
         raise Refused("bad_workflow", str(error)) from None
     return {"document": document, "inputs": values}

@@ -149,9 +149,8 @@ def _of_person(step: Step) -> Iterable[_StepMessage]:
         return
     reply = {name: part for name, part in reply_of(step).items() if part not in ("", None)}
     by = reply.pop("by", "") or "The system"
-    yield _StepMessage(
-        step, "human", f"{by} answered", role="human", parts=_parts(reply, amount_of(action))
-    )
+    parts = _parts(reply, amount_of(step.run.desk, action))
+    yield _StepMessage(step, "human", f"{by} answered", role="human", parts=parts)
 
 
 def _of_tool(step: Step) -> Iterable[_StepMessage]:

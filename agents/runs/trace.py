@@ -33,10 +33,10 @@ from agents.runs.listing import Closing, chip_of, closings, waits_of
 from agents.runs.outage import outage_of_run
 from agents.runs.pattern_parts import ABOVE
 from agents.runs.turns import RunTurn, busy_since, cost_of, turns_of
-from agents.sdk.desk import DESKS, tool_title
+from agents.sdk.desk import DESKS, tool_title, tools_at
 from agents.shell.event_words import stopped_by_hand, with_islands, with_name
 from agents.shell.formats import EMAIL_FAILED, as_html, duration, thousands, why_untold
-from agents.tools import TOOLS, ask_in_words, call_in_words
+from agents.tools import ask_in_words, call_in_words
 
 _TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -108,6 +108,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         []
         if run.is_emptied
         else turns_of(
+            run.desk,
             steps,
             held,
             effects,
@@ -265,7 +266,7 @@ def _calls(count: int) -> str:
 
 
 def _is_letter(effect: Effect) -> bool:
-    tool = TOOLS.get(effect.tool)  # None: its desk is not installed
+    tool = tools_at(effect.run.desk).get(effect.tool)  # None: its desk is not installed
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
@@ -278,7 +279,13 @@ def _lost(effects: Iterable[Effect], run: Run) -> list[tuple[Effect, str]]:
 def _question(effect: Effect, subject: str) -> str:
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     asked = format_money(effect.amount_minor, effect.currency) if effect.amount_minor else ""
-    return ask_in_words(EFFECT_UNKNOWN.stored, action, asked=asked, subject=subject or "nobody")
+    return ask_in_words(
+        effect.run.desk,
+        EFFECT_UNKNOWN.stored,
+        action,
+        asked=asked,
+        subject=subject or "nobody",
+    )
 
 
 def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> str:
@@ -399,10 +406,10 @@ def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[_StepRead]:
             if step.kind != "use" or step.failed or not isinstance(step.reply, dict):
                 continue
             name = str(step.asked["tool"])
-            known, declared = TOOLS.get(name), desk.tools.get(name)
+            known, declared = desk.all_tools.get(name), desk.tools.get(name)
             if known is None or known.touch is not Touch.READ:
                 continue
-            args = call_in_words({"name": name, "args": step.asked["args"]})
+            args = call_in_words(run.desk, {"name": name, "args": step.asked["args"]})
             about = [args[key] for key in args if not declared or key != declared.subject]
             yield _StepRead(
                 turn.number, turn.title, ", ".join(about), bool(declared and declared.outside)

@@ -82,7 +82,7 @@ class RunTurn:
     def expires(self) -> str:
         """Return what happens if nobody answers the turn's request in time; "" without one."""
         held = self.escalation
-        return request_of(held.kind, held.action).expires if held else ""
+        return request_of(held.run.desk, held.kind, held.action).expires if held else ""
 
     @property
     def closed_by(self) -> str:
@@ -101,7 +101,7 @@ class RunTurn:
         held = self.escalation
         if held is None or held.decided_by is None:
             return ""
-        kind = request_of(held.kind, held.action)
+        kind = request_of(held.run.desk, held.kind, held.action)
         return kind.what_was_done(held.state, held.granted, held.asked)
 
     @property
@@ -111,6 +111,7 @@ class RunTurn:
 
 
 def turns_of(
+    desk: str,
     steps: Sequence[Step],
     held: Mapping[int, Escalation],
     effects: Mapping[int, Effect],
@@ -131,6 +132,7 @@ def turns_of(
     unreviewed = _unreviewed(steps, blocks)
     return [
         _turn(
+            desk,
             number,
             name,
             own,
@@ -170,6 +172,7 @@ def steps_of_turn(steps: Sequence[Step], number: int) -> list[Step]:
 
 
 def _turn(
+    desk: str,
     number: int,
     name: str,
     steps: Sequence[Step],
@@ -208,10 +211,10 @@ def _turn(
         number=number,
         name=name,
         title=tool_title(called["name"]) if called else title_of(name, steps, action),
-        asked=lead_in_words(action),
-        final=lead_in_words(action, ran or patch_of(escalation)),
-        money=amount_of(action),
-        writes=is_write(action or called),
+        asked=lead_in_words(desk, action),
+        final=lead_in_words(desk, action, ran or patch_of(escalation)),
+        money=amount_of(desk, action),
+        writes=is_write(desk, action or called),
         said=with_islands(said),
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
@@ -223,8 +226,8 @@ def _turn(
         again=reply_of(reviews[-1])["deciding"] if len(reviews) > 1 else None,
         escalation=escalation,
         effect=effect,
-        stages=stages(reviews, escalation, effect, is_over=is_over),
-        changes=changes(reviews, escalation, uses, effect, is_over=is_over),
+        stages=stages(desk, reviews, escalation, effect, is_over=is_over),
+        changes=changes(desk, reviews, escalation, uses, effect, is_over=is_over),
         bars=bars,
         wait=wait,
         seconds=active(step.span for step in steps),

@@ -9,7 +9,7 @@ so that no value is misread.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from enum import Enum
 from inspect import Parameter, signature
@@ -197,13 +197,27 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
             required.append(parameter.name)
         _check_argument(f"{name}: {parameter.name}", hints[parameter.name], default)
         declared.append((parameter.name, hints[parameter.name], field(default=default)))
-    made: Any = make_dataclass(name, declared, frozen=True, kw_only=True)
+    return _arguments(name, declared, required, keys)
+
+
+def texts_of(tool: str, names: Iterable[str]) -> Arguments:
+    """Return the arguments of a tool that takes these texts."""
+    return _arguments(tool, [(name, str, field()) for name in names], names, ())
+
+
+def _arguments(
+    tool: str,
+    declared: Sequence[tuple[str, Any, Any]],
+    required: Iterable[str],
+    keys: Iterable[str],
+) -> Arguments:
+    made: Any = make_dataclass(tool, declared, frozen=True, kw_only=True)
     made.__pydantic_config__ = STRICT
     adapter = TypeAdapter(made)
     schema = adapter.json_schema(mode="serialization")
-    exact, shown = _exact_schema(schema, name), _exact_schema(schema, name, units=True)
-    own = {parameter.name: hints[parameter.name] for parameter in parameters}
-    return Arguments(name, own, exact, shown, tuple(required), adapter, frozenset(keys))
+    exact, shown = _exact_schema(schema, tool), _exact_schema(schema, tool, units=True)
+    own = {name: hint for name, hint, _ in declared}
+    return Arguments(tool, own, exact, shown, tuple(required), adapter, frozenset(keys))
 
 
 def _check_argument(place: str, hint: Any, default: Any) -> None:

@@ -6,7 +6,7 @@ One class: everything that a desk may declare, with what each declaration needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from inspect import signature
 from pathlib import Path
@@ -35,11 +35,20 @@ from agents.sdk.desk_patterns import (
     DeskSource,
     DeskSpecialist,
     Report,
+    as_tool,
     check_specialist,
     read_workflows,
     scope_of,
 )
-from agents.sdk.desk_tools import ANSWER, DeskRule, DeskTool, Subject, with_executor
+from agents.sdk.desk_tools import (
+    ANSWER,
+    DeskRule,
+    DeskTool,
+    Subject,
+    has_receipt,
+    question_of,
+    with_executor,
+)
 from agents.sdk.facts import Asked
 from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
 from agents.sdk.values import In, Money
@@ -110,6 +119,7 @@ class Desk:
         # models, whose prompts then know the tools. "": they are Money.
         self.numbers = numbers
         self.tools: dict[str, DeskTool] = {}
+        self.all_tools: dict[str, DeskTool] = {}  # these, specialists and sources: what runs call
         self.rules: dict[str, DeskRule] = {}
         self.specialists: dict[str, DeskSpecialist] = {}
         self.nobody = nobody  # takes what no specialist takes: then a person does, or the run stops
@@ -209,10 +219,17 @@ class Desk:
                 arguments=arguments,
                 may_change=dict(may_change or {}),
                 numbers=self.numbers,
+                is_plain=bool(self.numbers),
                 **more,
             )
             check_tool(declared, self.tools.values())
-            enter(self.tools, declared.name, declared)
+            declared = replace(
+                declared,
+                request=more.get("request") or question_of(declared),
+                valid=declared.valid or (has_receipt if declared.writes else None),
+            )
+            enter(self.all_tools, declared.name, declared)
+            self.tools[declared.name] = declared
             return function
 
         return declare
@@ -273,7 +290,8 @@ class Desk:
             check_specialist(function)
             check_tool_name(function.__name__, arguments=())
             known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
-            enter(self.specialists, known.name, known)
+            enter(self.all_tools, known.name, as_tool(known, numbers=self.numbers))
+            self.specialists[known.name] = known
             return function
 
         return declare
@@ -304,7 +322,8 @@ class Desk:
             known = DeskSource(
                 function.__name__, function, title, timeout, required, critical, scope, valid
             )
-            enter(self.sources, known.name, known)
+            enter(self.all_tools, known.name, as_tool(known, numbers=self.numbers))
+            self.sources[known.name] = known
             return function
 
         return declare
@@ -500,12 +519,12 @@ def tells_plain_numbers(desk: str) -> bool:
     return desk in DESKS and bool(DESKS[desk].numbers)
 
 
+def tools_at(desk: str) -> Mapping[str, DeskTool]:
+    """Return what runs of a desk may call; nothing at one that has gone."""
+    return DESKS[desk].all_tools if desk in DESKS else {}
+
+
 def tool_title(name: str) -> str:
     """Return a tool's declared title, or else its name in words."""
-    declared = (
-        table[name].title
-        for desk in DESKS.values()
-        for table in (desk.tools, desk.specialists, desk.sources)
-        if name in table
-    )
+    declared = (desk.all_tools[name].title for desk in DESKS.values() if name in desk.all_tools)
     return next(declared, "") or name.replace("_", " ").capitalize()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from agents.core.calls import Touch
 from agents.core.names import holds_address
+from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
+from agents.sdk.arguments import texts_of
 from agents.sdk.demo import OF_PLANNER
-from agents.sdk.desk_tools import CallRefused, DeskCall, told_of
+from agents.sdk.desk_tools import CallRefused, DeskCall, DeskTool
 
 TICKET = "ticket"
 
@@ -77,9 +80,29 @@ class DeskSource:
         return has_found and (self.valid is None or self.valid(found))
 
 
-def describe(one: DeskSpecialist | DeskSource) -> str:
-    """Return its description for models."""
-    return told_of(one.function, one.title)
+def as_tool(one: DeskSpecialist | DeskSource, *, numbers: str) -> DeskTool:
+    """Return a specialist or a source as a tool that only reads."""
+
+    def reply(call: DeskCall, **given: Json) -> Json:
+        return one.reply(call, given)
+
+    reply.__doc__ = one.function.__doc__
+    return DeskTool(
+        name=one.name,
+        function=reply,
+        touch=Touch.READ,
+        title=one.title,
+        before="",
+        after="",
+        subject="",
+        arguments=texts_of(one.name, one.arguments),
+        timeout=one.timeout,
+        valid=one.is_valid,
+        may_say=one.sentences,
+        request=replace(ACTION, tag=one.title),
+        numbers=numbers,
+        is_plain=True,
+    )
 
 
 def check_specialist(function: Callable[..., object]) -> None:

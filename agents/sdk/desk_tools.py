@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from inspect import getdoc, signature
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -14,8 +15,19 @@ from typing import Any, TypeVar
 from agents.core.actions import ArgSpec
 from agents.core.calls import Touch
 from agents.core.finders import read_plainly
+from agents.core.old_names import AMOUNT
 from agents.core.redact import PSEUDONYM
-from agents.core.request_kinds import RequestKind
+from agents.core.request_kinds import (
+    ACTION,
+    ADJUST,
+    APPROVE,
+    ARGUMENTS,
+    LETTER,
+    REJECT,
+    RETURN,
+    Answer,
+    RequestKind,
+)
 from agents.core.requests import Json
 from agents.core.reviews import Ruling
 from agents.sdk.adjustments import Called, Change, with_name
@@ -218,8 +230,9 @@ class DeskTool:
     tells: Callable[..., Json] | None = None  # the tool of whose calls its letters tell
     gauge: str = ""  # the measure, among the metrics, of those that no letter tells of
     valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
-    request: RequestKind | None = None  # a person's question in words of its own
+    request: RequestKind = ACTION  # what a person reads who is asked whether to run it
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
+    is_plain: bool = False  # its arguments are whole numbers, amounts and texts by name, untyped
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
     server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
@@ -230,6 +243,11 @@ class DeskTool:
     def description(self) -> str:
         """Return its description for models."""
         return told_of(self.function, self.title)
+
+    @property
+    def told(self) -> str:
+        """Return the same for a model whose prompt does not know the tool; else ""."""
+        return "" if self.numbers else self.description
 
     @property
     def brief(self) -> str:
@@ -254,6 +272,21 @@ class DeskTool:
         return self.touch is not Touch.READ
 
     @property
+    def by_agent(self) -> bool:
+        """Whether an agent elsewhere executes it: it is never called here."""
+        return self.executed_by == AGENT
+
+    @property
+    def can_deny(self) -> bool:
+        """Whether "not found" by a key, asked late enough, shows that a call did not happen."""
+        return self.find is not None and self.touch is not Touch.ONCE
+
+    @property
+    def told_tool(self) -> str:
+        """Return the tool of whose calls its letters tell, or ""."""
+        return self.tells.__name__ if self.tells else ""
+
+    @property
     def keys(self) -> set[str]:
         """Return the arguments that name what a call is for, besides its subject and resource."""
         return {*self.names, *self.arguments.keys}
@@ -270,17 +303,32 @@ class DeskTool:
         own = {self.subject, self.resource, self.amount, *self.keys}
         return {name for name, hint in hints.items() if name in own or not is_text(hint)}
 
-    @property
+    @cached_property
     def spec(self) -> ArgSpec:
         """Return how models give its arguments."""
-        return flat_specs(self.arguments) if self.numbers else self.arguments
+        return flat_specs(self.arguments) if self.is_plain else self.arguments
+
+    @property
+    def recorded_spec(self) -> ArgSpec:
+        """Return its arguments as the profile `reference` offers them."""
+        if not self.unrecorded or not isinstance(self.spec, Mapping):
+            return self.spec
+        return {name: kind for name, kind in self.spec.items() if name not in self.unrecorded}
+
+    def accepts(self, given: Json) -> bool:
+        """Tell whether it can be called with these arguments, amounts in minor units."""
+        if not isinstance(self.spec, Mapping):
+            return self.spec.accepts(given)
+        taken = inside(self.spec)
+        needed = {name for name, kind in taken.items() if not kind.endswith("?")}
+        return needed <= set(given) <= set(taken)
 
     def read(self, given: Json) -> Any:
         """Return the arguments of a call typed. Raises BadArguments.
 
         Plain ones were checked when the call was read; an amount that is none stands as None.
         """
-        if not self.numbers:
+        if not self.is_plain:
             return self.arguments.read(given)
         if not isinstance(given, Mapping):
             raise BadArguments("the arguments are no object")
@@ -289,7 +337,7 @@ class DeskTool:
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with typed arguments. Raises BadArguments."""
         try:
-            return self.function(call, **(given if self.numbers else vars(self.read(given))))
+            return self.function(call, **(given if self.is_plain else vars(self.read(given))))
         except CallRefused as no:
             return {"status": "error", "error": str(no)}
 
@@ -344,6 +392,60 @@ class DeskTool:
             args = SimpleNamespace(**{**vars(args), self.amount: self.amount_of(args)})
         known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
         return with_subject({**vars(args), **known}, label)
+
+
+def has_receipt(result: Json, args: Json) -> bool:
+    """Tell whether a result has a status; without one the outcome is unknown."""
+    return isinstance(result.get("status"), str)
+
+
+def inside(spec: Mapping[str, str]) -> dict[str, str]:
+    """Return plain arguments by the names that the tool itself has for them."""
+    return {
+        (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
+        for name, kind in spec.items()
+    }
+
+
+def question_of(tool: DeskTool) -> RequestKind:
+    """Return what a person reads who is asked whether to run a tool without words of its own."""
+    if tool.letter:
+        return LETTER
+    act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
+    changes = Answer(ADJUST, "Change", act, "{brief}")
+    asked = replace(
+        ACTION,
+        tag=tool.title,
+        asks=act,
+        note="It runs once, with exactly these values.",
+        answers=(
+            *([changes] if tool.may_change else []),
+            Answer(APPROVE, "Approve", act, "{brief}"),
+            RETURN,
+            Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
+        ),
+        change=ARGUMENTS if tool.may_change else "",
+        done="{after}" if tool.after else "It was carried out.",
+        undone="Nothing was done on this request.",
+        pending="Approved. Not carried out yet.",
+        under_way=f"{tool.title}: started. Its outcome is not known yet.",
+        lost=f"Did this take effect: {act}?",
+    )
+    if tool.executed_by == AGENT:
+        by = executor_in_words(tool.server)
+        asked = replace(
+            asked,
+            note="Its agent executes it once, with exactly these values.",
+            pending="Approved. Its agent has not taken it yet.",
+            under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
+            events={
+                **asked.events,
+                "intended": "The agent took {tool}{of}, to execute it.",
+                "done": f"{{tool}}{{of}} was {by}.",
+                "refused": "{tool} was not executed by the agent and took no effect.",
+            },
+        )
+    return asked
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from agents.models.record import UNREADABLE, ErasedText, facts_of
 from agents.policies.words import ASKS, end_sentence, why_not
 from agents.record.event_kinds import EVENTS
 from agents.sdk.adjustments import in_words, label_of
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.values import Money
 from agents.shell.formats import (
     desk_title,
@@ -46,7 +46,7 @@ from agents.shell.formats import (
     with_article,
     within_sentence,
 )
-from agents.tools import TOOLS, argument_in_words, request_of
+from agents.tools import argument_in_words, request_of
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]
 def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
     facts = _with_call(facts_of(event), event.run, context)
     whom = whom_of(event.run) if event.run else ""
-    wanted = EventSentence(event.kind, facts, event.actor, whom, context)
+    desk = event.run.desk if event.run else ""
+    wanted = EventSentence(event.kind, facts, event.actor, whom, desk, context)
     is_known = event.kind in EVENTS
     sentence = sentence_of(wanted) if is_known else f"{_label(event.kind)}: {_list_facts(facts)}"
     if event.actor and "account" in facts:
@@ -134,8 +135,8 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
         sentence,
         request=_number(facts.get("escalation")),
         policy=_number(policy),
-        desk=event.run.desk if event.run else "",
-        money=_money(event.kind, facts, context),
+        desk=desk,
+        money=_money(desk, event.kind, facts, context),
     )
 
 
@@ -147,12 +148,12 @@ def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> Eve
     return {**facts, "key": key_of_call(key, context.calls.get((run.pk, turn_of(key))))}
 
 
-def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
+def _money(desk: str, kind: str, facts: EventFacts, context: EventContext) -> Money | None:
     """Return the money of a request or a call; letters move none."""
     is_call = kind.startswith("effect.")
     call = context.actions.get(str(facts.get("key")), facts) if is_call else facts
     minor = call.get("amount_minor", call.get("requested_minor"))
-    tool = TOOLS.get(str(call.get("tool", "")))
+    tool = tools_at(desk).get(str(call.get("tool", "")))
     is_asked = kind == "escalation.opened" and facts.get("kind") == ACTION.stored
     if not isinstance(minor, int) or not (is_call or is_asked) or (tool and tool.letter):
         return None
@@ -375,6 +376,7 @@ class EventSentence:
     facts: EventFacts
     actor: str
     whom: str  # the run's subject; "" for none
+    desk: str  # of the run; "" for none
     context: EventContext
 
     @property
@@ -465,7 +467,8 @@ def _effect(event: EventSentence) -> str:
     """Return a call's outcome in the words of its tool, or else by its title or name."""
     action, state = event.action, str(event.kind.rpartition(".")[2])
     tool = str(action.get("tool", ""))
-    kind = TOOLS[tool].request if tool in TOOLS else ACTION
+    known = tools_at(event.desk).get(tool)
+    kind = known.request if known else ACTION
     name = (tool or "the tool") if kind.tag == ACTION.tag else f"“{kind.tag}”"
     amount = _amount(action, "amount_minor")
     answered = ""
@@ -505,13 +508,13 @@ ASK_REASONS = {
 }
 
 
-def _kind(facts: EventFacts) -> RequestKind:
+def _kind(desk: str, facts: EventFacts) -> RequestKind:
     """Return the kind of a request; ACTION if its event is missing or of another release."""
     # Events of former releases do not name the tool.
     is_call = "tool" in facts or str(facts.get("reason", "")).startswith("letter_")
     action = {"kind": "tool" if is_call else "", "name": facts.get("tool")}
     try:
-        return request_of(str(facts.get("kind")), action)
+        return request_of(desk, str(facts.get("kind")), action)
     except KeyError:
         return ACTION
 
@@ -523,7 +526,7 @@ def _reason(words: Mapping[str, str], code: object) -> str:
 
 def _escalation_opened(event: EventSentence) -> str:
     facts, amount = event.facts, _amount(event.facts, "requested_minor")
-    return _kind(facts).opened.format(
+    return _kind(event.desk, facts).opened.format(
         what=f" of {amount}" if amount else "" if event.whom else " to go on",
         to=event.to_whom,
         of=f" of {event.whom}" if event.whom else "",
@@ -536,14 +539,14 @@ def _escalation_decided(event: EventSentence) -> str:
     facts, request = event.facts, event.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_listed = len(facts.get("patch") or ()) > 1 or granted == asked
-    changes = _changes(facts, request) if is_listed else ""
+    changes = _changes(event.desk, facts, request) if is_listed else ""
     amounts = (granted or asked, "" if is_listed else asked)
-    what = _kind(request).what_was_done(facts["decision"], *amounts)
+    what = _kind(event.desk, request).what_was_done(facts["decision"], *amounts)
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
     whom = f" for {event.whom}" if event.whom and not changes else ""
     # An email's text is shown with what was sent; instructions and answers are shown nowhere else.
-    is_text = _kind(request).change in (INSTRUCTIONS, ANSWER)
+    is_text = _kind(event.desk, request).change in (INSTRUCTIONS, ANSWER)
     quoted = quotation(facts.get("correction")) if is_text else ""
     quoted += quotation(facts.get("comment"))
     return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{quoted}"
@@ -577,20 +580,20 @@ def _time(text: str) -> str:
     return f"{parse_datetime(text):%d %B %Y, %H:%M} UTC"
 
 
-def _changes(facts: EventFacts, request: EventFacts) -> str:
+def _changes(desk: str, facts: EventFacts, request: EventFacts) -> str:
     """Return what a person changed, such as "until 6 December 2026"; "" if it was erased."""
     patch, tool = facts.get("patch"), str(request.get("tool", ""))
     changed = [
-        f"{label_of(name).lower()} {_value(tool, name, value)}"
+        f"{label_of(name).lower()} {_value(desk, tool, name, value)}"
         for name, value in (patch.items() if isinstance(patch, dict) else ())
     ]
     return f": {', '.join(changed)}" if changed else ""
 
 
-def _value(tool: str, name: str, value: Any) -> str:
+def _value(desk: str, tool: str, name: str, value: Any) -> str:
     """Return an argument in its tool's words, or by its JSON type if the tool is unknown."""
-    if tool in TOOLS:
-        return argument_in_words(tool, name, value)
+    if tool in tools_at(desk):
+        return argument_in_words(desk, tool, name, value)
     return in_words(value, {"format": "date"})
 
 
@@ -622,7 +625,7 @@ def _approval_given(event: EventSentence) -> str:
     facts, request = event.facts, event.request
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
-    whom, changes = f" for {event.whom}" if event.whom else "", _changes(facts, request)
+    whom, changes = f" for {event.whom}" if event.whom else "", _changes(event.desk, facts, request)
     if changes and not is_of_amount:
         return f"Approved{whom} as the first of two people, with changes{changes}."
     instead = f" instead of {asked}" if changes and asked else ""
@@ -701,7 +704,7 @@ _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     "desk": lambda event: desk_title(event.facts["desk"]),
     "effect": _effect,
     "erased": _erasure_text,
-    "expiry": lambda event: _kind(event.request).expiry_words,
+    "expiry": lambda event: _kind(event.desk, event.request).expiry_words,
     "exported": _export_text,
     "failed": lambda event: end_sentence(event.facts["failed"]),
     "given_back": lambda event: (

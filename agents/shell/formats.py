@@ -150,7 +150,7 @@ def standing_of(escalation: Escalation) -> tuple[str, str]:
 def outcome_in_words(escalation: Escalation) -> str:
     """Return a request's outcome: "rejected, EUR 1,100.00", "case taken over"."""
     word = standing_of(escalation)[1].lower()
-    tag = request_of(escalation.kind, escalation.action).tag
+    tag = request_of(escalation.run.desk, escalation.kind, escalation.action).tag
     return f"{word}, {escalation.asked}" if escalation.asked else f"{tag} {word}"
 
 

@@ -1,106 +1,23 @@
-"""Tools: the functions that the gateway may call. Each desk declares its own.
-
-The gateway sets ``context``; a model never does.
-"""
+"""What a call is in words, and what a desk's models are told of its tools."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from inspect import getdoc
-from typing import TypeAlias
 
-from agents.core.actions import ArgSpec, ArgSpecs
-from agents.core.calls import OutcomeUnknown, Touch
-from agents.core.limits import Limits
-from agents.core.old_names import AMOUNT, currency_of
+from agents.core.actions import ArgSpecs
+from agents.core.old_names import currency_of
 from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
-from agents.sdk.adjustments import Called, Change, in_words, with_name
-from agents.sdk.arguments import Arguments
-from agents.sdk.desk_tools import fill, with_subject
-
-__all__ = [
-    "TOOLS",
-    "Context",
-    "OutcomeUnknown",
-    "Tool",
-    "Touch",
-    "accepts",
-    "letter_tools",
-]
+from agents.sdk.adjustments import Called, in_words, with_name
+from agents.sdk.desk import DESKS, tools_at
+from agents.sdk.desk_tools import DeskTool, fill, with_subject
 
 
-@dataclass(frozen=True)
-class Context:
-    """The context that the gateway passes to a tool, besides its arguments."""
-
-    book_id: int
-    key: str  # the idempotency key: one key, one effect
-    at: datetime
-    limits: Limits
-    subject_key: str = ""  # the subject that the run may act on; "": any
-    nth: int = 1  # the number of this call among the run's calls of the tool
-    resource: str = ""  # the resource that was reviewed, for tools that reserve it
-
-
-Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A function with its declarations for the gateway."""
-
-    name: str
-    call: Call
-    touch: Touch
-    timeout: float  # seconds in total, from when a thread takes the call
-    # argument -> int | old_names.AMOUNT | str, with ? where it may be left out; or as declared
-    spec: ArgSpec
-    reserve: Callable[..., None] | None = None  # reserve what the call will use, with the intent
-    release: Callable[[str, datetime], object] | None = None  # release it, by key
-    find: Callable[[str], Json] | None = None  # find a key's outcome: a result, None, or raises
-    valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
-    before: str = ""  # what a call does, for people: "Give {subject} the role {role}."
-    brief: str = ""  # the same, as short as a button: "Send {amount} to {payee}"
-    told: str = ""  # for a model whose prompt does not describe the tool: its effect in a sentence
-    after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
-    may_say: Callable[[Json], dict[str, str]] | None = None  # sentences about a result, by name
-    letter: str = ""  # the argument that an outsider reads; "": none
-    tells: str = ""  # the tool whose calls its letters are about
-    gauge: str = ""  # the measure of calls that no letter is about
-    request: RequestKind = ACTION  # the request to a person about a call
-    typed: Arguments | None = None  # its arguments as forms read them; None: no changes
-    may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
-    people: int = 1  # reviewers needed when one is asked
-    by_agent: bool = False  # an external agent executes it; the console never calls it
-    server: str = ""  # the server that verifies its permits; "": none
-    unrecorded: tuple[str, ...] = ()  # arguments missing in the profile `reference`
-
-    @property
-    def recorded_spec(self) -> ArgSpec:
-        """Return its arguments as the profile `reference` offers them."""
-        if not self.unrecorded or not isinstance(self.spec, Mapping):
-            return self.spec
-        return {name: kind for name, kind in self.spec.items() if name not in self.unrecorded}
-
-    @property
-    def writes(self) -> bool:
-        return self.touch is not Touch.READ
-
-    @property
-    def can_deny(self) -> bool:
-        """Whether "not found" by a key, asked late enough, shows that a call did not happen."""
-        return self.find is not None and self.touch is not Touch.ONCE
-
-
-TOOLS: dict[str, Tool] = {}
-
-
-def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
+def request_of(desk: str, stored: str, action: Mapping[str, Json]) -> RequestKind:
     """Return the kind of a request, in the words of its tool."""
-    kind, named = kind_of(stored, action), TOOLS.get(str(action.get("name")))
+    kind, named = kind_of(stored, action), tools_at(desk).get(str(action.get("name")))
     if named is None:
         return kind
     if kind.settles_call:
@@ -109,18 +26,26 @@ def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
 
 
 def ask_in_words(
-    stored: str, action: Mapping[str, Json], *, asked: str, subject: str, review: Json = None
+    desk: str,
+    stored: str,
+    action: Mapping[str, Json],
+    *,
+    asked: str,
+    subject: str,
+    review: Json = None,
 ) -> str:
     """Return a request in a line of text: of an amount, about a subject, in words."""
     thing = str(action.get("name", ""))
-    sentence = request_of(stored, action).asks
-    before = fill(before_of(thing), with_subject(call_in_words(action, review), subject))
+    sentence = request_of(desk, stored, action).asks
+    values = with_subject(call_in_words(desk, action, review), subject)
+    before = fill(before_of(desk, thing), values)
     return sentence.format(tool=thing, step=thing, subject=subject, asked=asked, before=before)
 
 
-def before_of(tool: str) -> str:
+def before_of(desk: str, tool: str) -> str:
     """Return the sentence about a call before it runs, with its places and as a part of another."""
-    return TOOLS[tool].before.removesuffix(".") if tool in TOOLS else ""
+    known = tools_at(desk).get(tool)
+    return known.before.removesuffix(".") if known else ""
 
 
 def names_in(review: Json) -> Called:
@@ -129,80 +54,70 @@ def names_in(review: Json) -> Called:
     return called
 
 
-def call_in_words(action: Mapping[str, Json], review: Json = None) -> dict[str, str]:
+def call_in_words(desk: str, action: Mapping[str, Json], review: Json = None) -> dict[str, str]:
     """Return the arguments of a call in words; "…" for erased ones."""
     name, args = str(action.get("name", "")), action.get("args") or {}
-    known = TOOLS[name].typed if name in TOOLS else None
-    gone = dict.fromkeys(known.hints if known else (), "…")
+    known = tools_at(desk).get(name)
+    gone = dict.fromkeys(known.arguments.hints if known else (), "…")
     called = names_in(review)
-    return gone | {key: argument_in_words(name, key, args[key], called) for key in args}
+    return gone | {key: argument_in_words(desk, name, key, args[key], called) for key in args}
 
 
-def argument_in_words(tool: str, name: str, value: Json, called: Called | None = None) -> str:
+def argument_in_words(
+    desk: str, tool: str, name: str, value: Json, called: Called | None = None
+) -> str:
     """Return an argument in words: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
-    known = TOOLS.get(tool)
-    properties = known.typed.shown["properties"] if known and known.typed else {}
-    of_money = {"unit": currency_of_argument(tool, name)} if name.endswith("_minor") else {}
+    properties = _properties_of(tools_at(desk).get(tool))
+    of_money = {"unit": currency_of_argument(desk, tool, name)} if name.endswith("_minor") else {}
     text = in_words(value, properties.get(name, of_money))
     names = (called or {}).get(name, {})
     return with_name(text, names.get(value, "")) if isinstance(value, str) else text
 
 
-def currency_of_argument(tool: str, name: str) -> str:
+def _properties_of(tool: DeskTool | None) -> Mapping[str, Json]:
+    return tool.arguments.shown["properties"] if tool else {}
+
+
+def currency_of_argument(desk: str, tool: str, name: str) -> str:
     """Return the currency of an amount that is a plain number.
 
     For a tool that is gone, it is the currency in which such amounts were stored.
     """
-    known = TOOLS.get(tool)
-    properties = known.typed.shown["properties"] if known and known.typed else {}
+    properties = _properties_of(tools_at(desk).get(tool))
     return str(properties.get(name, {}).get("unit", currency_of({})))
 
 
-def is_by_agent(name: str) -> bool:
+def is_by_agent(desk: str, name: str) -> bool:
     """Tell whether an external agent executes a tool's calls."""
-    return name in TOOLS and TOOLS[name].by_agent
+    tools = tools_at(desk)
+    return name in tools and tools[name].by_agent
 
 
-def specs() -> ArgSpecs:
-    """Return the arguments of every tool, as models give them."""
-    return {name: registered.spec for name, registered in TOOLS.items()}
+def specs(desk: str) -> ArgSpecs:
+    """Return the arguments of a desk's tools, as models give them."""
+    return {name: tool.spec for name, tool in tools_at(desk).items()}
 
 
-def usage_of(names: Iterable[str]) -> dict[str, str]:
+def usage_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return the usage of tools that no prompt describes: arguments, then a sentence."""
-    found = ((name, TOOLS[name]) for name in names if name in TOOLS)
+    tools = tools_at(desk)
+    found = ((name, tools[name]) for name in names if name in tools)
     return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}
 
 
-def descriptions_of(names: Iterable[str]) -> dict[str, str]:
+def descriptions_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return a sentence for models about each of these tools."""
-    found = (TOOLS[name] for name in names if name in TOOLS)
-    return {one.name: one.told or (getdoc(one.call) or one.name) for one in found}
+    tools = tools_at(desk)
+    found = (tools[name] for name in names if name in tools)
+    return {one.name: one.told or (getdoc(one.function) or one.name) for one in found}
 
 
-def _arguments(registered: Tool) -> str:
-    if not isinstance(registered.spec, Mapping):
-        return registered.spec.description
-    return ", ".join(f"{name} ({kind})" for name, kind in registered.spec.items())
+def _arguments(tool: DeskTool) -> str:
+    if not isinstance(tool.spec, Mapping):
+        return tool.spec.description
+    return ", ".join(f"{name} ({kind})" for name, kind in tool.spec.items())
 
 
 def letter_tools() -> set[str]:
     """Return the names of the tools that write to somebody: they move nothing."""
-    return {name for name, tool in TOOLS.items() if tool.letter}
-
-
-def accepts(registered: Tool, args: Json) -> bool:
-    """Tell whether a tool can be called with these arguments, amounts in minor units."""
-    if not isinstance(registered.spec, Mapping):
-        return registered.spec.accepts(args)
-    taken = inside(registered.spec)
-    needed = {name for name, kind in taken.items() if not kind.endswith("?")}
-    return needed <= set(args) <= set(taken)
-
-
-def inside(spec: Mapping[str, str]) -> dict[str, str]:
-    """Return arguments by the tool's own names for them."""
-    return {
-        (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
-        for name, kind in spec.items()
-    }
+    return {tool.name for desk in DESKS.values() for tool in desk.tools.values() if tool.letter}

@@ -17,8 +17,11 @@ from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import advance
 from agents.models import Effect, Run, Workspace
 from agents.runs import launching
-from agents.tools import TOOLS, letter_tools
+from agents.sdk.desk import DESKS
+from agents.tools import letter_tools
 from bench.quality.goals import ANSWERS, CARRIED_OUT, HONEST, REFUSED, WAITS, Goal
+
+TOOLS = DESKS["refunds"].all_tools
 
 NOTHING, BLOCKS = "nothing done", "ended by blocks"
 MOST_ADVANCES = 5  # of a run that waits for a server

@@ -26,19 +26,24 @@ from agents.core.reviews import Consent, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.desks.refunds.facts import RefundFacts
+from agents.engine.desk.rules import limits_of
 from agents.models import Membership, Role, Workspace
 from agents.models.record import Entry
 from agents.policies import NO_CONSENT, review
 from agents.record.chain import spell_time
-from agents.tools import TOOLS, Context, specs
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
+from agents.tools import specs
 from bench import graph
 from bench.supervised import record, steps, tables
 from bench.supervised.case import Case, lock_case, read_ledger, review_event
 from bench.supervised.facts import LIMITS
 from bench.work import GRANTED_MINOR, answer_of, goal
 
+TOOLS = DESKS["refunds"].all_tools
+
 PAY, COMMENT = "issue_refund", "partly used"
-_SPECS = specs()
+_SPECS = specs("refunds")
 _MEMBER = CompiledSelect(
     lambda: Membership.objects.filter(
         workspace=Param("workspace"), user=Param("user"), user__is_active=True
@@ -125,8 +130,9 @@ class Contestant(graph.Contestant):
         action = state["action"] if ruling else self._admit_action(thread, state)
         graph.watching.get().end_wait()
         key = steps.key_of(thread, len(state["history"]))
-        context = Context(self.book.pk, key, timezone.now(), LIMITS, str(state["customer"]))
-        seen = tool.call(context, **action["args"])
+        customer, own = str(state["customer"]), limits_of(DESKS["refunds"], LIMITS)
+        call = DeskCall(key, timezone.now(), customer, self.book.pk, own)
+        seen = tool.call(call, action["args"])
         return {"history": [{"action": action, "observation": seen, **ruling}]}
 
     def _allowing(self, thread: str, state: graph.State) -> dict[str, Json]:

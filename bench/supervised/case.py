@@ -14,11 +14,14 @@ from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts
 from agents.models.record import Entry
 from agents.record.chain import spell_time
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from bench.supervised import record, tables
 from bench.supervised.facts import LIMITS, Ledger
 from bench.supervised.record import Change, Effect, Escalation, Thread
 from bench.supervised.steps import key_of
+
+TOOLS = DESKS["refunds"].all_tools
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,7 @@ class Case(Ledger):
         intended = Entry("effect.intended", {"key": key, "tool": tool, "args_sha256": digest})
         change = tables.INTEND, (*bound, *about, spell_time(at))
         self.thread.put([*told, intended], change, at=at)
-        if reserve := TOOLS[tool].reserve:
-            reserve(Context(self.book, key, at, LIMITS, str(self.customer)), **args)
+        TOOLS[tool].hold(DeskCall(key, at, str(self.customer), self.book), args)
 
     def end(self, state: str, told: Sequence[Entry], at: datetime) -> None:
         self.thread.state = state

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 from agents.core.json_forms import canonical
 from agents.models.record import Entry
 from agents.record.chain import spell_time
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS
 from bench.supervised import tables
 from bench.supervised.record import Change
+
+TOOLS = DESKS["refunds"].all_tools
 
 Steps: TypeAlias = Sequence[dict[str, Any]]  # action, observation; a ruling where it only read
 

@@ -12,13 +12,17 @@ from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.reviews import RulingKind
 from agents.desks.refunds.facts import RefundFact, RefundFacts
 from agents.desks.refunds.limits import REFERENCE
+from agents.engine.desk.rules import limits_of
 from agents.models import Escalation
 from agents.policies import judge
 from agents.replay.cases import _intends, read_human
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.conformance.harness import decode_value, difference, units
 from tests.demo_book import open_demo_book
 from tests.limits import with_limits
+
+TOOLS = DESKS["refunds"].all_tools
 
 HASHES = units("args_hash")
 REVIEWS = units("review_action")
@@ -112,7 +116,8 @@ def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> Non
 @pytest.mark.parametrize("vector", CALLS, ids=str)
 def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     at = timezone.now()
-    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of("supervisor", "refunds"))
+    limits = limits_of(DESKS["refunds"], REFERENCE.of("supervisor", "refunds"))
+    call = DeskCall("key", at, "", open_demo_book(at=at).pk, limits)
     args = decode_value(vector["args"])
     if "amount_usd" in args:
         try:
@@ -120,7 +125,7 @@ def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
         except BadAmount:
             return  # no such amount reaches a tool (SUP-Q4, Q11)
 
-    result = TOOLS[vector["tool"]].call(context, **args)
+    result = TOOLS[vector["tool"]].call(call, args)
 
     if "raises" in vector:  # without a reason; ours is optional, as the policy fills it in
         assert result["status"] == "ok"
@@ -146,5 +151,6 @@ def test_a_worker_answers_as_recorded(unit: dict[str, Any]) -> None:
 def answer_of(pattern: str, unit: dict[str, Any], **args: Any) -> Any:
     """Return what a worker of a pattern says the second time, in the model's units."""
     at = timezone.now()
-    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of(pattern, "refunds"), nth=2)
-    return to_model_units(TOOLS[unit["worker"]].call(context, **args))
+    limits = limits_of(DESKS["refunds"], REFERENCE.of(pattern, "refunds"))
+    call = DeskCall("key", at, "", open_demo_book(at=at).pk, limits, nth=2)
+    return to_model_units(TOOLS[unit["worker"]].call(call, args))

@@ -8,8 +8,10 @@ from string import Formatter
 import pytest
 
 from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, KINDS, REJECT, RequestKind, kind_of
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS
 from tests.processes import ROOT
+
+TOOLS = DESKS["refunds"].all_tools
 
 FILLED = {"before", "after", "brief", "tool", "step", "subject", "by", "amount", "asked"}
 ALL = {**{kind.name: kind for kind in KINDS}, **{t.name: t.request for t in TOOLS.values()}}

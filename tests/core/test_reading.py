@@ -47,14 +47,14 @@ def test_brackets_in_a_string_do_not_nest(text: str) -> None:
     assert parse(text) == json.loads(text)
 
 
-def read(said: Any, proposable: tuple[str, ...] = REFUND_TOOLS) -> Any:
+def read(said: Any, proposable: tuple[str, ...] = REFUND_TOOLS, desk: str = "refunds") -> Any:
     text = said if isinstance(said, str) else json.dumps(said)
-    return read_action(text, specs=specs(), proposable=proposable)
+    return read_action(text, specs=specs(desk), proposable=proposable)
 
 
-def refusal_of(said: Any, proposable: tuple[str, ...] = REFUND_TOOLS) -> str:
+def refusal_of(said: Any, proposable: tuple[str, ...] = REFUND_TOOLS, desk: str = "refunds") -> str:
     with pytest.raises(Stop) as stop:
-        read(said, proposable)
+        read(said, proposable, desk)
     assert stop.value.details["phase"] == "worker"
     json.dumps(stop.value.details["raw_action"], allow_nan=False)
     return stop.value.reason.removeprefix("invalid_action:")
@@ -117,7 +117,7 @@ def test_a_model_is_told_which_argument_does_not_fit(changed: dict[str, Any], wh
     fits = {"account": "A", "payee": "P", "amount": amount, "on": "2026-12-01", "purpose": "rent"}
     said = {"kind": "tool", "name": "transfer_money", "args": {**fits, **changed}}
 
-    assert refusal_of(said, ("transfer_money",)) == f"bad_tool_args:transfer_money{where}"
+    assert refusal_of(said, ("transfer_money",), "bank") == f"bad_tool_args:transfer_money{where}"
 
 
 @pytest.mark.proves("I22")

@@ -18,14 +18,15 @@ from agents.core.actions import (
 )
 from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, WORKERS
 from agents.llm.tool_calls import envelop, unpack
+from agents.sdk.desk import DESKS
 
 # What strict output accepts; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {
     *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
     *("minimum", "maximum", "minItems", "maxItems"),
 }
-ACTION = action_schema(tools.specs(), proposable=REFUND_TOOLS, bound={"user_id": 42})
-PLAN = plan_schema(tools.specs(), allowed=WORKERS, max_tasks=4)
+ACTION = action_schema(tools.specs("refunds"), proposable=REFUND_TOOLS, bound={"user_id": 42})
+PLAN = plan_schema(tools.specs("refunds"), allowed=WORKERS, max_tasks=4)
 ROUTE = route_schema(SPECIALISTS)
 DAY = {"report_date": "2026-02-26", "region": "US"}
 
@@ -50,9 +51,9 @@ def test_strict_output_takes_it(schema: Any) -> None:
             assert part["required"] == list(part["properties"])
 
 
-@pytest.mark.parametrize("name", sorted(tools.TOOLS))
+@pytest.mark.parametrize("name", sorted(DESKS["refunds"].all_tools))
 def test_every_number_and_list_of_a_tool_has_bounds(name: str) -> None:
-    schema = action_schema(tools.specs(), proposable=[name], bound={})
+    schema = action_schema(tools.specs("refunds"), proposable=[name], bound={})
     bounds = {"integer": "minimum", "number": "minimum", "array": "minItems"}
 
     for part in parts(schema):
@@ -81,7 +82,7 @@ def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
     args = {"user_id": 42, "amount_usd": 500.0, "reason": reason}
     said = json.dumps({"reply": {"kind": "tool", "name": "issue_refund", "args": args}})
 
-    action = read_action(unpack(said), specs=tools.specs(), proposable=REFUND_TOOLS)
+    action = read_action(unpack(said), specs=tools.specs("refunds"), proposable=REFUND_TOOLS)
 
     assert action["args"]["amount_minor"] == 50000
     assert action["args"].get("reason") == reason
@@ -101,7 +102,9 @@ def test_what_fits_the_others_is_a_plan_and_a_route() -> None:
     plan = json.dumps({"kind": "plan", "tasks": [task]})
     route = json.dumps({"kind": "route", "target": SPECIALISTS[0], "args": {"ticket": "42"}})
 
-    assert read_plan(unpack(plan), specs=tools.specs(), allowed=WORKERS, max_tasks=4) == [task]
+    assert read_plan(unpack(plan), specs=tools.specs("refunds"), allowed=WORKERS, max_tasks=4) == [
+        task
+    ]
     assert read_route(unpack(route), allowed=SPECIALISTS, forbidden=())["target"]
 
 

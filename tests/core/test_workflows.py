@@ -31,13 +31,13 @@ def workflow_of(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def problems(document: dict[str, Any]) -> list[str]:
     with pytest.raises(BadWorkflow) as found:
-        check_workflow(read_workflow(document), LIMITS, tools=specs())
+        check_workflow(read_workflow(document), LIMITS, tools=specs("refunds"))
     return str(found.value).removeprefix("preflight: ").split("\n")
 
 
 @pytest.mark.parametrize("name", DESKS["refunds"].workflows)
 def test_what_ships_passes_its_own_check(name: str) -> None:
-    check_workflow(read_workflow(DESKS["refunds"].workflows[name]), LIMITS, tools=specs())
+    check_workflow(read_workflow(DESKS["refunds"].workflows[name]), LIMITS, tools=specs("refunds"))
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents import policies, tools
+from agents import policies
 from agents.engine.desk import registry
 from agents.sdk.desk import DESKS, Desk
 from tests.desks import page
@@ -18,7 +18,7 @@ from tests.desks import page
 @pytest.fixture
 def no_desk_left() -> Iterator[None]:
     """Unregister whatever a test registers."""
-    tables: list[dict[str, Any]] = [DESKS, tools.TOOLS, policies.RULES]
+    tables: list[dict[str, Any]] = [DESKS, policies.RULES]
     before = [dict(table) for table in tables]
     yield
     for table, entries in zip(tables, before, strict=True):

@@ -27,7 +27,6 @@ from agents.people import workspaces
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
-from agents.tools import TOOLS
 from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,
@@ -43,6 +42,8 @@ from tests.desks.bank import (
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import client_of
 from tests.web.words import words
+
+TOOLS = DESKS["bank"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
@@ -220,7 +221,6 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     scene = bank_scene()
     run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
     monkeypatch.delitem(DESKS, "bank")
-    monkeypatch.delitem(TOOLS, paid.effects.get().tool)
 
     with pytest.raises(refusal.Refused) as no:
         decide(scene, run)

@@ -19,7 +19,6 @@ from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
-from agents.tools import TOOLS
 from tests.audit.test_rows import reasons
 from tests.commands.test_run_pattern import command
 from tests.desks.bank import (
@@ -35,6 +34,8 @@ from tests.desks.bank import (
 from tests.engine.scene import Scene, fresh, go
 from tests.privacy.searching import places_of
 from tests.web.test_pages import client_of
+
+TOOLS = DESKS["bank"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -153,7 +154,7 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
 
     other = arguments_of(transfer_money)
     monkeypatch.setitem(tools, name, replace(tools[name], arguments=other))
-    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], spec=other, typed=other))
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], arguments=other))
 
     for patch in (None, {"amount": euros("100.00")}):
         with pytest.raises(refusal.Refused, match="has changed since") as no:

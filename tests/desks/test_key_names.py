@@ -11,12 +11,14 @@ from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee
 from agents.models import Run
 from agents.runs.changes import reply_of
+from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
-from agents.tools import TOOLS
 from opsconsole.desks import Range
 from tests.desks import bank
 from tests.engine.scene import fresh, go
 from tests.engine.test_tool_calls import at_bank, model, pay
+
+TOOLS = DESKS["bank"].all_tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

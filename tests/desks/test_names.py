@@ -23,9 +23,9 @@ from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.runs import launching
+from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.shell import refusal
-from agents.tools import TOOLS
 from opsconsole.desks import Call, Desk, Subject, Touch
 from opsconsole.logs import OneLine
 from tests.audit.test_rows import reasons
@@ -461,15 +461,16 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
 def test_what_a_call_brought_after_its_run_was_taken_over_can_be_used(
     scene: Scene, post: Post
 ) -> None:
-    send = TOOLS["send_message"]
+    tools = DESKS["post"].all_tools
+    send = tools["send_message"]
 
     def call(context: Any, **given: Any) -> Any:
         in_thread(lambda: recover(run.pk))  # its worker is taken for dead during the call
-        return {**send.call(context, **given), "next": CARLA}
+        return {**send.function(context, **given), "next": CARLA}
 
     run = scene.launch(f"Write to {ANNA}, then to whoever is next.", desk="post", subject="box")
     write = calls("send_message", to=[name(scene, ANNA)], body="Hi")
-    with mock.patch.dict(TOOLS, send_message=replace(send, call=call)), model(write):
+    with mock.patch.dict(tools, send_message=replace(send, function=call)), model(write):
         assert go(run).state == RunState.QUEUED
     with model(calls("find_person", email=name(scene, CARLA))):
         assert go(run).state == RunState.DONE

@@ -44,7 +44,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("def send_samples(", "async def send_samples(", "send_samples is to be a plain function"),
     ("def few(", "async def few(", "few is to be a plain function, without async"),
     ("args: Args, limits", "args: Args, clock", "few asks for clock"),
-    ("send_samples", "add_payee", "the name add_payee is taken"),
+    ("send_samples", "transfer_money", "the desk bank has a tool transfer_money which does some"),
     ('name="samples"', 'name="bank"', "the name bank is taken"),
     ('name="samples"', 'name="approvals"', "called approvals, which is a word of the console's"),
     ('name="samples"', f'name="{"a" * 41}"', "up to 40 letters, digits, underscores"),

@@ -27,7 +27,6 @@ from agents.runs.launching import launch_again
 from agents.sdk.demo import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
-from agents.tools import TOOLS
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.commands.calling import command
 from tests.desks import bank, elsewhere
@@ -218,9 +217,9 @@ def test_a_report_stops_where_what_it_cannot_do_without_fails(
         changed.setattr(desk, "report", replace(desk.report, figures=fails))
         no_figures = company.run("report")
     source = desk.sources[f"{company.name}_guests"]
-    broken = replace(TOOLS[source.name], call=fails)
+    broken = replace(desk.all_tools[source.name], function=fails)
     with monkeypatch.context() as changed:
-        changed.setitem(TOOLS, source.name, broken)
+        changed.setitem(desk.all_tools, source.name, broken)
         no_guests = company.run("report")
 
     reasons = [run.stop_reason for run in (no_figures, no_guests)]
@@ -274,8 +273,6 @@ def test_a_desk_whose_parts_do_not_go_together_is_not_entered(
 ) -> None:
     desk = copy(DESKS["bank"])
     vars(desk).update(change, name="other", tools={}, rules={}, specialists={})
-    for tool in desk.sources:
-        del TOOLS[tool]
 
     with pytest.raises(TypeError, match=sentence):
         registry.enter_desk(desk)
@@ -288,8 +285,6 @@ def test_a_rule_of_the_console_without_words_is_not_entered(
     monkeypatch.delitem(rule_words._OF_EVERY_DESK, "report_headed")
     desk = copy(DESKS["bank"])
     vars(desk).update(name="other", tools={}, rules={}, specialists={}, workflows={})
-    for tool in desk.sources:
-        del TOOLS[tool]
 
     with pytest.raises(TypeError, match=r"no words for its rule other\.report_headed"):
         registry.enter_desk(desk)

@@ -19,7 +19,7 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
 from agents.requests import deciding
 from agents.runs import launching
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS
 from bench.counting import count_statements
 from tests.desks import workshop
 from tests.desks.bank import PAID_AT_ONCE, bank_scene, launch
@@ -238,7 +238,7 @@ def test_a_command_is_rejected_by_its_words(no_desk_left: None) -> None:
             session.drive()
 
     assert asked == [False, False, True]
-    assert identifying("workshop", TOOLS["bash"]) == ["project", "command"]
+    assert identifying("workshop", DESKS["workshop"].tools["bash"]) == ["project", "command"]
 
 
 def test_a_rejection_about_another_subject_costs_no_statement(

@@ -14,10 +14,14 @@ from threading import Thread
 import pytest
 from django.utils import timezone
 
+from agents.core.calls import Touch
 from agents.core.requests import Json
 from agents.desks.refunds import mail
-from agents.tools import TOOLS, Context, Tool, Touch
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall, DeskTool
 from tests.engine.scene import in_thread
+
+TOOLS = DESKS["refunds"].all_tools
 
 NAME = "send_refund_email"
 LONG = 5.0  # seconds; tools that write may take longer, and nothing else waits so long
@@ -77,12 +81,12 @@ def wait_no_time(
     return waited
 
 
-def letter_tool(port: int, touch: Touch) -> Tool:
+def letter_tool(port: int, touch: Touch) -> DeskTool:
     """Return the tool that sends refund letters, as one of the far side's."""
 
-    def call(context: Context, *, user_id: int, amount_minor: int, message: str) -> Json:
+    def call(context: DeskCall, *, user_id: int, amount_minor: int, message: str) -> Json:
         asked = {
-            "book_id": context.book_id,
+            "book_id": context.book,
             "customer_number": user_id,
             "amount_minor": amount_minor,
             "currency": "USD",
@@ -93,4 +97,4 @@ def letter_tool(port: int, touch: Touch) -> Tool:
         there.request("POST", "/", json.dumps(asked))
         return there.getresponse().read()
 
-    return replace(TOOLS[NAME], touch=touch, call=call)
+    return replace(TOOLS[NAME], touch=touch, function=call)

@@ -9,12 +9,13 @@ def main(port: str, touch: str, run_id: str) -> None:
     import django
 
     django.setup()
+    from agents.core.calls import Touch
     from agents.models import Run
-    from agents.tools import TOOLS, Touch
+    from agents.sdk.desk import DESKS
     from tests.engine.far_side import NAME, letter_tool
     from tests.engine.scene import go
 
-    TOOLS[NAME] = letter_tool(int(port), Touch(touch))
+    DESKS["refunds"].all_tools[NAME] = letter_tool(int(port), Touch(touch))
     go(Run.objects.get(pk=run_id))
 
 

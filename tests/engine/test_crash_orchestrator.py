@@ -11,10 +11,13 @@ import pytest
 
 from agents import results
 from agents.models import Run, Step
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.engine.dying import to_the_end
 from tests.engine.memory import Crash
 from tests.engine.scene import fresh, set_scene
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -25,7 +28,7 @@ pytestmark = [
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:
     """Replace a report worker, which stands for an outside system."""
-    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call))
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], function=call))
 
 
 def test_a_task_that_had_answered_is_not_dispatched_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,15 +36,15 @@ def test_a_task_that_had_answered_is_not_dispatched_again(monkeypatch: pytest.Mo
     run = set_scene().launch("Prepare the morning report.", pattern="orchestrator")
 
     def counting(name: str) -> Any:
-        real = TOOLS[name].call
+        real = TOOLS[name].function
 
-        def call(context: Context, **args: Any) -> Any:
+        def call(context: DeskCall, **args: Any) -> Any:
             called[name] += 1
             return real(context, **args)
 
         return call
 
-    def dies_once(context: Context, **args: Any) -> Any:
+    def dies_once(context: DeskCall, **args: Any) -> Any:
         called["inventory_worker"] += 1
         if called["inventory_worker"] == 1:
             wait_until_kept(run, "t1", "t2")

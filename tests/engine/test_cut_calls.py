@@ -13,9 +13,12 @@ from django.db import OperationalError, connection
 from agents.core.states import RunState
 from agents.desks.refunds import mail
 from agents.models import Effect, Escalation, Run
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.engine.far_side import wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -41,16 +44,16 @@ def cut(
     """Cut off a tool's first calls before or after their work; return the keys of all."""
     real, keys = TOOLS[name], list[str]()
 
-    def call(context: Context, **args: Any) -> Any:
+    def call(context: DeskCall, **args: Any) -> Any:
         keys.append(context.key)
         if len(keys) > times:
-            return real.call(context, **args)
+            return real.function(context, **args)
         if after:
-            real.call(context, **args)
+            real.function(context, **args)
         meanwhile()
         return cut_off()
 
-    monkeypatch.setitem(TOOLS, name, replace(real, call=call))
+    monkeypatch.setitem(TOOLS, name, replace(real, function=call))
     return keys
 
 

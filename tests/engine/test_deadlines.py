@@ -22,10 +22,13 @@ from agents.engine.tools import gateway
 from agents.engine.tools.gateway import LATE
 from agents.models import Event, Run
 from agents.models.record import facts_of
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, has_ended, set_scene
 from tests.limits import with_part
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -48,7 +51,7 @@ def release() -> Iterator[threading.Event]:
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any, *, timeout: float = 30) -> None:
     """Replace a tool's function and set its deadline."""
-    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call, timeout=timeout))
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], function=call, timeout=timeout))
 
 
 def launch_report(scene: Scene, **own: Json) -> Run:
@@ -71,7 +74,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
 ) -> None:
     run = launch_report(set_scene(), max_seconds=SECONDS, call_seconds=60)
 
-    def hangs(context: Context, **args: Any) -> Json:
+    def hangs(context: DeskCall, **args: Any) -> Json:
         release.wait(60)
         return NOTHING_SHORT
 
@@ -117,7 +120,7 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     )
     run = launch_report(set_scene(), call_seconds=30)
 
-    async def hangs(context: Context, **args: Any) -> Json:
+    async def hangs(context: DeskCall, **args: Any) -> Json:
         await asyncio.Event().wait()
 
     exchange(monkeypatch, "inventory_worker", hangs, timeout=0.1)
@@ -134,7 +137,7 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
 def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     run, again = launch_report(set_scene(), call_seconds=30), threading.Event()
 
-    def slow_at_first(context: Context, **args: Any) -> Json:
+    def slow_at_first(context: DeskCall, **args: Any) -> Json:
         if context.nth == 1:
             assert again.wait(30)
             return {"status": "done", "result": {"out_of_stock_skus": ["SKU-LATE"]}}
@@ -158,7 +161,7 @@ def test_a_worker_whose_own_call_times_out_is_not_tried_again(
 ) -> None:
     run = launch_report(set_scene())
 
-    def gives_up(context: Context, **args: Any) -> Json:
+    def gives_up(context: DeskCall, **args: Any) -> Json:
         raise TimeoutError("its own socket")
 
     exchange(monkeypatch, "inventory_worker", gives_up)

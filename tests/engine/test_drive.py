@@ -35,7 +35,7 @@ def go(flow: Flow, world: MemoryWorld) -> Strand:
 
 
 def flow_of_supervisor() -> Flow:
-    return supervisor(Brief("refund 42", SUPERVISED, specs()), Notes())
+    return supervisor(Brief("refund 42", SUPERVISED, specs("refunds")), Notes())
 
 
 def refund_world() -> MemoryWorld:

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.audit import erasing
+from agents.core.calls import OutcomeUnknown
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.deciders import deciders, parties_of, roster_of
@@ -39,9 +40,9 @@ from agents.people import workspaces
 from agents.requests import sharing
 from agents.requests.deciding import AlreadyDecided, KillSwitchStands
 from agents.runs import launching
+from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
-from agents.tools import TOOLS, OutcomeUnknown
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons
 from tests.desks.bank import bank_scene, day, euros, postings
@@ -61,6 +62,8 @@ from tests.engine.tiered import set_tiered
 from tests.processes import SIX, Contenders
 from tests.web.test_pages import client_of
 from tests.web.words import words
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 LOOK = ("get_refund_context", {"user_id": 42})
@@ -622,7 +625,7 @@ def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
     def lose(*_: object, **__: object) -> Json:
         raise OutcomeUnknown
 
-    lost = replace(TOOLS["issue_refund"], call=lose, find=lose)
+    lost = replace(TOOLS["issue_refund"], function=lose, find=lose)
     monkeypatch.setitem(TOOLS, "issue_refund", lost)
     session = Session(scene)
     session.propose("k0", LOOK)
@@ -710,7 +713,9 @@ def test_what_was_begun_is_not_taken_back(scene: Scene, monkeypatch: pytest.Monk
 
     session = Session(scene)
     session.propose("k0", LOOK)
-    monkeypatch.setitem(TOOLS, "issue_refund", replace(TOOLS["issue_refund"], call=lose, find=lose))
+    monkeypatch.setitem(
+        TOOLS, "issue_refund", replace(TOOLS["issue_refund"], function=lose, find=lose)
+    )
     session.propose("k1", refund(500))
 
     with pytest.raises(refusal.Refused) as late:

@@ -17,6 +17,7 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from agents.core.calls import OutcomeUnknown
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desks.refunds import billing
 from agents.engine.journal import Journal
@@ -27,7 +28,8 @@ from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
 from agents.runs import launching
-from agents.tools import TOOLS, Context, OutcomeUnknown
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import (
@@ -41,6 +43,8 @@ from tests.engine.scene import (
     refund_by_phone,
     set_scene,
 )
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 LONGEST = 60  # seconds to wait for a thread on a busy machine
@@ -111,7 +115,7 @@ def test_a_call_that_only_reads_is_seen_while_it_takes_long(
 ) -> None:
     run, seen = scene.launch(REFUND_500), Event()
 
-    def slow(context: Context, **args: Any) -> Any:
+    def slow(context: DeskCall, **args: Any) -> Any:
         for _ in range(3000):
             if run.steps.filter(kind="use", ended_at=None).exists():
                 seen.set()
@@ -119,23 +123,23 @@ def test_a_call_that_only_reads_is_seen_while_it_takes_long(
             time.sleep(0.01)
         return CONTEXT(context, **args)
 
-    exchange(monkeypatch, "get_refund_context", call=slow)
+    exchange(monkeypatch, "get_refund_context", function=slow)
 
     assert go(run).stop_reason == "success"
     assert seen.is_set()
 
 
-CONTEXT = TOOLS["get_refund_context"].call
+CONTEXT = TOOLS["get_refund_context"].function
 
 
 def hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the call of a refund take longer than its deadline."""
 
-    def hangs(context: Context, **args: Any) -> Any:
+    def hangs(context: DeskCall, **args: Any) -> Any:
         wait_until(Escalation.objects.exists)
         return {}
 
-    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    exchange(monkeypatch, "issue_refund", function=hangs, timeout=0.05)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -191,13 +195,13 @@ def test_a_person_settles_what_nobody_could_tell(
 def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
 
-    def pays_late(context: Context, **args: Any) -> Any:
+    def pays_late(context: DeskCall, **args: Any) -> Any:
         wait_until(Escalation.objects.exists)
         return real(context, **args)
 
-    exchange(monkeypatch, "issue_refund", call=pays_late, timeout=0.05)
+    exchange(monkeypatch, "issue_refund", function=pays_late, timeout=0.05)
     run = go(scene.launch(REFUND_500))  # its threads end before it returns, so it has paid
     asked = Escalation.objects.get(run=run)
 
@@ -213,13 +217,13 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
 def test_what_was_recorded_since_outweighs_a_persons_word(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, paid_late = TOOLS["issue_refund"].call, dict[str, Any]()
+    real, paid_late = TOOLS["issue_refund"].function, dict[str, Any]()
 
-    def pays(context: Context, **args: Any) -> Any:
+    def pays(context: DeskCall, **args: Any) -> Any:
         paid_late.update(real(context, **args))
         raise OutcomeUnknown
 
-    exchange(monkeypatch, "issue_refund", call=pays, find=None)
+    exchange(monkeypatch, "issue_refund", function=pays, find=None)
     run = go(scene.launch(REFUND_500))
     # As recorded by a worker that lost the run during its call.
     Effect.objects.filter(run=run).update(state=EffectState.DONE, result=paid_late)
@@ -233,10 +237,10 @@ def test_what_was_recorded_since_outweighs_a_persons_word(
 def test_a_refusal_that_was_recorded_since_outweighs_it_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(context: Context, **args: Any) -> Any:
+    def unknown(context: DeskCall, **args: Any) -> Any:
         raise OutcomeUnknown
 
-    exchange(monkeypatch, "issue_refund", call=unknown, find=None)
+    exchange(monkeypatch, "issue_refund", function=unknown, find=None)
     run = go(scene.launch(REFUND_500))
     Effect.objects.filter(run=run).update(state=EffectState.REFUSED)
 
@@ -259,7 +263,7 @@ def test_a_refusal_that_was_recorded_since_outweighs_it_too(
 def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any, stop_reason: str
 ) -> None:
-    exchange(monkeypatch, "issue_refund", call=lambda context, **args: said)
+    exchange(monkeypatch, "issue_refund", function=lambda context, **args: said)
 
     run = go(scene.launch(REFUND_500))
 
@@ -295,7 +299,7 @@ UNFIT = {
 def test_a_result_that_cannot_be_kept_stops_the_run(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    exchange(monkeypatch, "get_refund_context", call=lambda context, **args: {"status": said})
+    exchange(monkeypatch, "get_refund_context", function=lambda context, **args: {"status": said})
 
     run = go(scene.launch(REFUND_500))
 
@@ -308,12 +312,12 @@ def test_a_result_that_cannot_be_kept_stops_the_run(
 def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
 
-    def pays(context: Context, **args: Any) -> Any:
+    def pays(context: DeskCall, **args: Any) -> Any:
         return {**real(context, **args), "receipt": said}
 
-    exchange(monkeypatch, "issue_refund", call=pays)
+    exchange(monkeypatch, "issue_refund", function=pays)
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
@@ -324,13 +328,13 @@ def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
 def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
     endless = {"status": "ok", "receipt": UNFIT["megabytes"]}
 
-    def pays(context: Context, **args: Any) -> Any:
+    def pays(context: DeskCall, **args: Any) -> Any:
         return {**real(context, **args), **endless}
 
-    exchange(monkeypatch, "issue_refund", call=pays, find=lambda key: endless)
+    exchange(monkeypatch, "issue_refund", function=pays, find=lambda key: endless)
     run = go(scene.launch(REFUND_500))
 
     assert run.state == RunState.WAITING
@@ -342,10 +346,10 @@ def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
 def test_what_a_tool_raises_is_neither_kept_nor_logged(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def raises(context: Context, **args: Any) -> Any:
+    def raises(context: DeskCall, **args: Any) -> Any:
         raise ConnectionError("postgresql://desk:hunter2@db.internal")
 
-    exchange(monkeypatch, "get_refund_context", call=raises)
+    exchange(monkeypatch, "get_refund_context", function=raises)
     run = go(scene.launch(REFUND_500))
 
     assert run.stop_reason == "tool_error:get_refund_context"
@@ -358,13 +362,13 @@ def test_what_a_tool_raises_is_neither_kept_nor_logged(
 def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
 
-    def pays_then_raises(context: Context, **args: Any) -> Any:
+    def pays_then_raises(context: DeskCall, **args: Any) -> Any:
         real(context, **args)
         raise ConnectionError("the answer was lost")
 
-    exchange(monkeypatch, "issue_refund", call=pays_then_raises)
+    exchange(monkeypatch, "issue_refund", function=pays_then_raises)
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
@@ -430,15 +434,15 @@ def test_a_mail_that_the_ledger_says_was_sent_is_not_asked_about_nor_sent_again(
 def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = TOOLS["send_refund_email"].call, list[str]()
+    real, calls = TOOLS["send_refund_email"].function, list[str]()
 
-    def refuses_once(context: Context, **args: Any) -> Any:
+    def refuses_once(context: DeskCall, **args: Any) -> Any:
         calls.append(context.key)
         if len(calls) == 1:
             return {"status": "error", "error": "email_address_unusable:42"}
         return real(context, **args)
 
-    exchange(monkeypatch, "send_refund_email", call=refuses_once)
+    exchange(monkeypatch, "send_refund_email", function=refuses_once)
     fail_the_commit_after(monkeypatch, "send_refund_email")
 
     run = again(go(scene.launch(REFUND_500)))
@@ -451,10 +455,10 @@ def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
 def test_a_call_that_only_reads_is_never_put_to_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(context: Context, **args: Any) -> Any:
+    def unknown(context: DeskCall, **args: Any) -> Any:
         raise OutcomeUnknown
 
-    exchange(monkeypatch, "get_refund_context", call=unknown)
+    exchange(monkeypatch, "get_refund_context", function=unknown)
 
     run = go(scene.launch(REFUND_500))
 
@@ -467,14 +471,14 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
     def breaks(*args: Any, **named: Any) -> Any:
         raise RuntimeError("a fault of ours")
 
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
 
-    def pay_then_break(context: Context, **args: Any) -> Any:
+    def pay_then_break(context: DeskCall, **args: Any) -> Any:
         reply = real(context, **args)
         monkeypatch.setattr(admission, "fetch_facts", breaks)
         return reply
 
-    exchange(monkeypatch, "issue_refund", call=pay_then_break)
+    exchange(monkeypatch, "issue_refund", function=pay_then_break)
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
@@ -484,13 +488,13 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = TOOLS["issue_refund"].call
+    real = TOOLS["issue_refund"].function
 
-    def pays_and_breaks(context: Context, **args: Any) -> Any:
+    def pays_and_breaks(context: DeskCall, **args: Any) -> Any:
         real(context, **args)
         raise ConnectionError("the answer was lost")
 
-    exchange(monkeypatch, "issue_refund", call=pays_and_breaks, find=None)
+    exchange(monkeypatch, "issue_refund", function=pays_and_breaks, find=None)
 
     run = go(scene.launch(REFUND_500))
 
@@ -501,7 +505,7 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
 def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, loops = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop]()
+    real, loops = TOOLS["issue_refund"].function, list[asyncio.AbstractEventLoop]()
     under_way: list[Future[Any]] = []
     submit = gateway.TOOL_THREADS.submit
 
@@ -513,7 +517,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
         under_way[-1].result(30)
         monkeypatch.setattr(loops[0], "time", lambda: time.monotonic() + 3600)
 
-    def while_the_loop_is_busy(context: Context, **args: Any) -> Any:
+    def while_the_loop_is_busy(context: DeskCall, **args: Any) -> Any:
         loops[0].call_soon_threadsafe(busy_until_long_after)
         return real(context, **args)
 
@@ -522,7 +526,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
             loops[:] = [asyncio.get_running_loop()]
 
     monkeypatch.setattr(gateway, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
-    exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=30.0)
+    exchange(monkeypatch, "issue_refund", function=while_the_loop_is_busy, timeout=30.0)
     crashpoints.watch(meet)
 
     run = go(scene.launch(REFUND_500))
@@ -594,7 +598,7 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
     def is_down(*args: Any, **named: Any) -> Any:
         raise ConnectionError("nobody answers")
 
-    exchange(monkeypatch, "issue_refund", call=is_down, find=is_down)
+    exchange(monkeypatch, "issue_refund", function=is_down, find=is_down)
     run = go(scene.launch(REFUND_500))
 
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
@@ -612,7 +616,7 @@ def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
     def hangs(key: str) -> Any:
         wait_until(Escalation.objects.exists)
 
-    exchange(monkeypatch, "issue_refund", call=breaks, find=hangs, timeout=0.05)
+    exchange(monkeypatch, "issue_refund", function=breaks, find=hangs, timeout=0.05)
 
     run = go(scene.launch(REFUND_500))
 

@@ -11,6 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from agents import llm
+from agents.core.calls import OutcomeUnknown
 from agents.core.requests import Ask, Json, Reply
 from agents.core.states import RunState
 from agents.engine import journal as journals
@@ -21,8 +22,10 @@ from agents.engine.runtime.database import close_connections, in_database, retry
 from agents.engine.turns import asking
 from agents.engine.turns.advance import RunExecutor, _claim
 from agents.models import Endpoint, LostRun, Run, Step
-from agents.tools import TOOLS, OutcomeUnknown
+from agents.sdk.desk import DESKS
 from tests.engine.scene import REFUND_500, go, in_thread, set_scene
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -124,7 +127,7 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
     def unknown(*args: Any, **named: Any) -> Json:
         raise OutcomeUnknown
 
-    told = replace(TOOLS["issue_refund"], call=unknown, find=unknown)
+    told = replace(TOOLS["issue_refund"], function=unknown, find=unknown)
     monkeypatch.setitem(TOOLS, "issue_refund", told)
     scene = set_scene()
     run = go(scene.launch(REFUND_500))

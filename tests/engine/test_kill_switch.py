@@ -19,12 +19,14 @@ from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from agents.runs import kill_switch
+from agents.sdk.desk import DESKS
 from agents.shell import refusal
-from agents.tools import TOOLS
 from tests.engine.dying import die_at
 from tests.engine.far_side import wait_no_time
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, fresh, go, in_thread, payments, recover
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 

@@ -14,17 +14,21 @@ import pytest
 from django.db import ProgrammingError
 from django.utils import timezone
 
+from agents.core.calls import Touch
 from agents.core.states import ENDED, EffectState, RunState
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run
 from agents.overview.pages import attention
 from agents.runs import launching
-from agents.tools import TOOLS, Context, Touch
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.engine.far_side import NAME, FarSide, far_side, letter_tool, wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go, mails, payments, recover
 from tests.engine.test_cut_calls import cut, cut_off
 from tests.processes import LONGEST, running
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -78,11 +82,11 @@ def test_a_tool_that_is_once_and_finds_nothing_is_put_to_a_person(
     assert len(once.calls) == 1
 
 
-def raises(context: Context, **args: Any) -> Any:
+def raises(context: DeskCall, **args: Any) -> Any:
     raise ValueError("the far side's client has errors of its own")
 
 
-def tells_nothing(context: Context, **args: Any) -> Any:
+def tells_nothing(context: DeskCall, **args: Any) -> Any:
     return "accepted"
 
 
@@ -91,7 +95,7 @@ def test_no_other_end_of_a_tool_that_is_once_is_taken_for_a_no(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, call: Any
 ) -> None:
     wait_no_time(monkeypatch)
-    monkeypatch.setitem(TOOLS, NAME, replace(TOOLS[NAME], call=call))
+    monkeypatch.setitem(TOOLS, NAME, replace(TOOLS[NAME], function=call))
 
     run = go(scene.launch(REFUND_500))
 
@@ -131,11 +135,11 @@ def test_a_call_that_times_out_on_its_own_is_lost_too(
     paid: list[Callable[[], object]] = []
     real = TOOLS["issue_refund"]
 
-    def gives_up(context: Context, **args: Any) -> Any:
-        paid.append(lambda: real.call(context, **args))
+    def gives_up(context: DeskCall, **args: Any) -> Any:
+        paid.append(lambda: real.function(context, **args))
         raise TimeoutError("no answer for 5 seconds")
 
-    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, call=gives_up))
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, function=gives_up))
     waited = wait_no_time(monkeypatch, lambda: paid[0]())
 
     run = go(scene.launch(REFUND_500))
@@ -150,11 +154,11 @@ def test_a_refund_that_is_cut_off_each_time_is_found_after_its_own_time(
 ) -> None:
     real, calls = TOOLS["issue_refund"], list[Callable[[], object]]()
 
-    def call(context: Context, **args: Any) -> Any:
-        calls.append(lambda: real.call(context, **args))
+    def call(context: DeskCall, **args: Any) -> Any:
+        calls.append(lambda: real.function(context, **args))
         return cut_off()
 
-    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, call=call))
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(real, function=call))
     wait_no_time(monkeypatch, lambda: [pays() for pays in calls])
 
     run = go(scene.launch(REFUND_500))

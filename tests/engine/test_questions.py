@@ -14,8 +14,10 @@ from agents.core.states import RunState
 from agents.engine.turns import advance
 from agents.models import Run
 from agents.patterns import Brief, Notes, supervisor
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS
 from tests.engine.scene import Scene, claimable_runs, fresh, go, payments, set_scene
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,11 +39,12 @@ def richer_schema(patch: pytest.MonkeyPatch) -> None:
 
 def tools_in_another_order(patch: pytest.MonkeyPatch) -> None:
     backwards = dict(reversed(TOOLS.items()))
-    patch.setattr(advance.tools, "specs", lambda: {n: t.spec for n, t in backwards.items()})
+    patch.setattr(advance.tools, "specs", lambda desk: {n: t.spec for n, t in backwards.items()})
 
 
 def another_sentence(patch: pytest.MonkeyPatch) -> None:
-    told = replace(TOOLS["get_refund_context"], told=TOLD)
+    real = TOOLS["get_refund_context"]
+    told = replace(real, numbers="", title=TOLD, function=lambda *a, **n: real.function(*a, **n))
     patch.setitem(TOOLS, "get_refund_context", told)
 
 

@@ -124,7 +124,7 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     draft: dict[str, Any] = {"asked": {"action": {"kind": "output"}}, "position": 99}
     drafted = Step(kind="escalate", reply={"decision": "approved"}, **draft)
     first = [*run.steps.filter(position__lte=waits.step.position, key__startswith="1/"), drafted]
-    assert sent_back_by(first, {"kind": "tool", "name": "add_payee"}) == "rita"
+    assert sent_back_by("bank", first, {"kind": "tool", "name": "add_payee"}) == "rita"
 
     decide(scene, run)
     run = go(run)

@@ -12,14 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from agents.core.calls import Touch
 from agents.core.states import ENDED
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role
 from agents.models.record import facts_of
 from agents.requests import deciding
+from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
-from agents.tools import TOOLS, Touch
 from tests.commands.test_run_pattern import command
 from tests.engine.far_side import NAME, FarSide, wait_no_time
 from tests.engine.scene import REFUND_500, Scene, go
@@ -27,6 +28,8 @@ from tests.engine.test_lost_calls import age, cancel, letter_of, needs, once, ra
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_pages import client_of
 from tests.web.words import words
+
+TOOLS = DESKS["refunds"].all_tools
 
 __all__ = ["once"]
 
@@ -123,7 +126,7 @@ def test_a_payment_that_did_not_happen_gives_back_what_it_held(
 ) -> None:
     run = go(scene.launch())
     scene.decide(run)
-    pay = replace(TOOLS["issue_refund"], touch=Touch.ONCE, call=raises, find=None)
+    pay = replace(TOOLS["issue_refund"], touch=Touch.ONCE, function=raises, find=None)
     monkeypatch.setitem(TOOLS, "issue_refund", pay)
     lost = Effect.objects.get(run=go(run))
     with pytest.raises(Refused, match="its run asks"):

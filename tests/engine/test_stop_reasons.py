@@ -21,12 +21,15 @@ from agents.engine.turns import asking
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.words import end_sentence
-from agents.tools import TOOLS, Context
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from tests.commands.test_run_pattern import command
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mails, payments
 from tests.privacy.searching import places_of
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -192,11 +195,11 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     tells: bool,
     told: list[int],
 ) -> None:
-    def takes_long(context: Context, **args: Any) -> Any:
+    def takes_long(context: DeskCall, **args: Any) -> Any:
         time.sleep(2.2 if slow == "the refund" else 0)
-        return TOOLS_BEFORE["issue_refund"].call(context, **args)
+        return TOOLS_BEFORE["issue_refund"].function(context, **args)
 
-    refund = replace(TOOLS["issue_refund"], call=takes_long)
+    refund = replace(TOOLS["issue_refund"], function=takes_long)
     monkeypatch.setitem(TOOLS, "issue_refund", refund)
     wait = {"delay_s": 2.2} if slow == "the model" else {}
     load_script(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)

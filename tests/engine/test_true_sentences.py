@@ -14,6 +14,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from agents.core.calls import OutcomeUnknown
 from agents.core.states import RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
@@ -21,8 +22,8 @@ from agents.overview import pages
 from agents.requests.queue import strip_of
 from agents.runs import launching
 from agents.runs.trace import trace
+from agents.sdk.desk import DESKS
 from agents.shell import refusal
-from agents.tools import TOOLS, OutcomeUnknown
 from tests import checker
 from tests.attacks.test_lost_transfer import READ, final, pay
 from tests.checker.sentences import CLAIMS, Sentence, false_sentences, forms_of
@@ -41,7 +42,7 @@ REFUNDS = [tool("issue_refund", amount_usd=usd, **ABOUT) for usd in (100, 200, 1
 MAIL = tool("send_refund_email", user_id=42, amount_usd=100, message="Paid.")
 TRANSFERS = [pay(), pay("240.00"), pay(payee="P-103"), pay("2000.00")]
 # By desk: its goal, subject, tool that pays, a look, and what its agent may propose.
-DESKS: dict[str, tuple[str, Any, str, str, list[str]]] = {
+SCENES: dict[str, tuple[str, Any, str, str, list[str]]] = {
     "refunds": (
         *("Refund USD 100, USD 200 and USD 1200 to customer 42.", 42, "issue_refund"),
         *(
@@ -120,13 +121,14 @@ def test_each_sentence_is_borne_out_by_the_ledger(
     for seed in range(HISTORIES):
         chance = random.Random(seed)  # noqa: S311 - makes histories, guards nothing
         name = chance.choice(("refunds", "bank"))
-        goal, subject, pays, look, calls = DESKS[name]
+        goal, subject, pays, look, calls = SCENES[name]
         script = [look, *chance.choices(calls, k=chance.randint(1, 5)), final("It is done.")]
         settings.EMAIL_BACKEND = chance.choice((works, works, *LOST))
         server.load("true", script, {"sticky_last": True})
         with monkeypatch.context() as patch:
             if chance.random() < 0.3:
-                patch.setitem(TOOLS, pays, replace(TOOLS[pays], call=lose, find=lose))
+                tools = DESKS[name].all_tools
+                patch.setitem(tools, pays, replace(tools[pays], function=lose, find=lose))
             runs = [live(scene, scene.launch(goal, desk=name, subject=subject), chance)]
         if chance.random() < 0.6 and launching.leaves_work(runs[0]):
             again = launching.launch_again(run_id=runs[0].pk, by=scene.omar, at=timezone.now())

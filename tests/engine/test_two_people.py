@@ -18,11 +18,13 @@ from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.people import members
 from agents.requests import sharing
 from agents.runs import kill_switch, launching
+from agents.sdk.desk import DESKS
 from agents.shell import refusal
-from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import decide_request, go, payments
 from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, still_waits
+
+TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual plan."

@@ -63,7 +63,7 @@ def result_of(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, A
     def figures_of(lines: Any, expected: Any) -> Any:
         return figures(found_in(SCOPE, lines, expected=expected, limits=RefundLimits()))
 
-    brief = Brief("report", limits, specs(), SCOPE, figures_of)
+    brief = Brief("report", limits, specs("refunds"), SCOPE, figures_of)
     return result("orchestrator", brief, replies)
 
 
@@ -130,6 +130,6 @@ def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
 
 
 def test_a_policy_that_knows_no_reports_lets_none_begin() -> None:
-    found = result("orchestrator", Brief("report", LIMITS, specs()), whole_day())
+    found = result("orchestrator", Brief("report", LIMITS, specs("refunds")), whole_day())
 
     assert (found["stop_reason"], found["phase"]) == ("no_report_scope", "plan")

@@ -83,7 +83,7 @@ class Play:
         lines = {**usual, "judge": [CONTINUE], **answers}
         known: dict[str, Any] = {"objection": objection, "seen": seen}
         self.world = MemoryWorld(playing(lines, self.asked, self.said, **known))
-        self.brief = Brief("goal", limits, specs(), workflow=document)
+        self.brief = Brief("goal", limits, specs("refunds"), workflow=document)
         self.notes = Notes()
 
     def go(self, **decision: Any) -> Strand:

@@ -145,8 +145,8 @@ def test_a_task_is_read_strictly(changed: dict[str, Any], reason: str) -> None:
     document = {"kind": "plan", "tasks": [said]}
 
     if not reason:
-        read = check_plan(document, specs=specs(), allowed=WORKERS, max_tasks=4)
+        read = check_plan(document, specs=specs("refunds"), allowed=WORKERS, max_tasks=4)
         assert read[0]["worker"] == WORKERS[0]
         return
     with pytest.raises(InvalidPlan, match=reason):
-        check_plan(document, specs=specs(), allowed=WORKERS, max_tasks=4)
+        check_plan(document, specs=specs("refunds"), allowed=WORKERS, max_tasks=4)

@@ -73,7 +73,7 @@ def _facts(step: Any, run: Run, before: Sequence[Step]) -> Facts:
     """Return the facts that a review was given: from its own row, and the steps before it."""
     kept, action = step.reply["facts"], step.asked["action"]
     desk, border = DESKS[run.desk], RunBorder(run)
-    sent_back = gathering.sent_back_by(before, action)
+    sent_back = gathering.sent_back_by(run.desk, before, action)
     kind: Any = get_type_hints(desk.gather)["return"] if desk.gather else None
     if "desk" not in kept:  # in the console's own form
         values = border.resolve({name: kept[name] for name in kept if name not in _OWN})

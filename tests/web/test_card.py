@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.desks.refunds.mail import message_id
 from agents.desks.refunds.models import Customer, SentMail
 from agents.models import Effect, Escalation, Membership, Role, Run, Scope
-from agents.tools import TOOLS
+from agents.sdk.desk import DESKS
 from tests.commands.test_run_pattern import command
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, recover
@@ -198,7 +198,7 @@ def test_card_of_a_lost_email_tells_what_is_known(
     assert SentMail.objects.get(key=key).to in asked
 
     with monkeypatch.context() as later:  # an answer needs no tool, even one since removed
-        later.delitem(TOOLS, "send_refund_email")
+        later.delitem(DESKS["refunds"].all_tools, "send_refund_email")
         pay("rita", escalation, verdict="reject", comment="not in the log")
 
     golden.check("card/lost-email", {"asked": asked, "answered": page_of("rita", escalation)})

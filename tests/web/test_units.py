@@ -133,6 +133,6 @@ def test_an_argument_that_was_null_all_along_was_changed_by_nobody() -> None:
     rows: list[dict[str, Any]] = [{"remark": None}] * 4
     who = [("", ""), ("revise", "the policy"), ("human", "rita"), ("block", "the gateway")]
 
-    cells = _cells("any_tool", "remark", rows, who, "not yet", {})
+    cells = _cells("any_desk", "any_tool", "remark", rows, who, "not yet", {})
 
     assert [(cell.by, cell.is_same) for cell in cells] == [("", False), *[("", True)] * 3]

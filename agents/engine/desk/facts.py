@@ -31,11 +31,11 @@ from agents.models import Effect, Run, Step
 from agents.sdk import arguments as serialization
 from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk import DESKS, Desk, tools_at
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.facts import EarlierReview, Origin
 from agents.sdk.rules import Case, Fact, Quote, write_evidence
 from agents.sdk.values import show
-from agents.tools import TOOLS, Tool
 
 _LOOKED_INTO = "The case was looked into; nothing was done."
 
@@ -169,7 +169,7 @@ def _gather(context: ReviewContext, action: Action) -> Facts:
     run, case, once = context.run, case_of(context.run, context.at), ReadOnce()
     known: dict[str, Any] = {
         "border": context.border,
-        "sent_back_by": sent_back_by(context.steps, action),
+        "sent_back_by": sent_back_by(run.desk, context.steps, action),
     }
     if context.unfit:
         return Facts(unfit=context.unfit, desk=DeskFacts(None, case, (), {}), **known)
@@ -377,7 +377,7 @@ def _refused(desk: Desk, steps: Iterable[Step], case: Case, run: Run) -> tuple[s
 def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, ...]:
     """Return what the specialists of a run found, in sentences."""
     own = [step for step in steps if step.kind == "use" and step.asked["tool"] in desk.specialists]
-    said = _sentences_on_record(own, TOOLS, border)
+    said = _sentences_on_record(own, desk.all_tools, border)
     found = tuple(border.name(said).values()) if said else ()
     return found or ((_LOOKED_INTO,) if _specialist_results(own) else ())
 
@@ -390,7 +390,7 @@ def calls_before(run: Run, action: Action) -> list[Step]:
 
     None for what merely reads. Call outside a pipeline.
     """
-    tool = TOOLS.get(str(action.get("name")))
+    tool = tools_at(run.desk).get(str(action.get("name")))
     if tool is not None and not tool.writes:
         return []
     return steps_before(run, "use")
@@ -431,14 +431,14 @@ def _approvals_of(steps: Sequence[Step]) -> dict[int, str]:
 _position = attrgetter("position")
 
 
-def sent_back_by(steps: Iterable[Step], action: Action) -> str:
+def sent_back_by(desk: str, steps: Iterable[Step], action: Action) -> str:
     """Return who sent back what keeps `action` from being done unseen, where it writes; or "".
 
     What was sent back last does, until a yes to a call; of the action's own tool, whatever was.
     """
     if action.get("kind") != "tool":
         return ""
-    tool = TOOLS.get(action["name"])
+    tool = tools_at(desk).get(action["name"])
     if tool is not None and not tool.writes:
         return ""
     escalated = sorted((step for step in steps if step.kind == "escalate"), key=_position)
@@ -452,7 +452,7 @@ def sent_back_by(steps: Iterable[Step], action: Action) -> str:
 
 def _sentences_on_record(
     steps: Iterable[Step],
-    registered: Mapping[str, Tool],
+    registered: Mapping[str, DeskTool],
     border: Border,
     *,
     now: Mapping[str, Json] = MappingProxyType({}),

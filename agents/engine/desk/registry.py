@@ -1,4 +1,4 @@
-"""Register declared desks: their tools in TOOLS, their rules in RULES, themselves in DESKS.
+"""Register declared desks: themselves in DESKS, with their tools, and their rules in RULES.
 
 A desk is an app whose module `desk` has a variable `desk`, found by Django's autodiscovery. Its
 typed rules and tools are adapted to the usual ones, so that review, journal, ledger and replay
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
@@ -20,29 +19,19 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 from agents.core import old_names
+from agents.core.calls import Touch
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
-from agents.core.request_kinds import (
-    ACTION,
-    ADJUST,
-    APPROVE,
-    ARGUMENTS,
-    LETTER,
-    REJECT,
-    RETURN,
-    Answer,
-)
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, check_workflow, read_workflow
-from agents.engine.desk.rules import limits_of, rules_of
+from agents.engine.desk.rules import rules_of
 from agents.models import Run
 from agents.policies import RULES
 from agents.policies import words as desk_words
 from agents.policies.words import has_words
-from agents.sdk.desk import DESKS, Desk
-from agents.sdk.desk_patterns import DeskSource, DeskSpecialist, describe
-from agents.sdk.desk_tools import AGENT, DeskCall, DeskTool, executor_in_words
-from agents.tools import TOOLS, Context, Tool, Touch
+from agents.sdk.arguments import texts_of
+from agents.sdk.desk import DESKS, Desk, tools_at
+from agents.sdk.desk_tools import DeskCall, DeskTool
 
 
 def discover_desks() -> None:
@@ -78,12 +67,8 @@ def known_desks() -> list[str]:
 
 def enter_desk(desk: Desk) -> None:
     """Register one desk. Raises NamedTwice if a name is taken, TypeError for what is missing."""
+    _check_alike(desk)
     enter(DESKS, desk.name, desk)
-    for tool in desk.tools.values():
-        enter(TOOLS, tool.name, _tool(desk, tool))
-    reads: list[DeskSpecialist | DeskSource] = [*desk.specialists.values(), *desk.sources.values()]
-    for one in reads:
-        enter(TOOLS, one.name, _read(desk, one))
     for name, rule in rules_of(desk).items():
         enter(RULES, _IN_POLICIES.get(name, name), rule)
     for own in desk.rules.values():
@@ -93,6 +78,24 @@ def enter_desk(desk: Desk) -> None:
 
 
 _IN_POLICIES = {now: name for name, now in old_names.RULES.items()}  # rules, by their names there
+
+
+def _check_alike(desk: Desk) -> None:
+    """Raise NamedTwice for a tool whose namesake at another desk is of another nature.
+
+    Sums over all desks, and alarms, go by a tool's name.
+    """
+    for other in DESKS.values():
+        for name in desk.all_tools.keys() & other.all_tools.keys():
+            if _nature(desk.all_tools[name]) != _nature(other.all_tools[name]):
+                raise NamedTwice(
+                    f"the desk {other.name} has a tool {name} which does something else "
+                    "(reads, writes, moves money or sends a letter): choose another name"
+                )
+
+
+def _nature(tool: DeskTool) -> tuple[object, ...]:
+    return tool.writes, bool(tool.letter), bool(tool.amount), tool.told_tool
 
 
 def _check(desk: Desk) -> None:
@@ -113,109 +116,6 @@ def _check(desk: Desk) -> None:
             raise TypeError(f"the workflow {name}: {error}".replace("\n", "; ")) from None
 
 
-def _read(desk: Desk, one: DeskSpecialist | DeskSource) -> Tool:
-    """Return a specialist or a source as a tool that only reads."""
-
-    def call(context: Context, **given: Json) -> Json:
-        return one.reply(_call(desk, context), given)
-
-    call.__doc__ = one.function.__doc__
-
-    return Tool(
-        one.name,
-        call,
-        Touch.READ,
-        one.timeout,
-        dict.fromkeys(one.arguments, "str"),
-        valid=one.is_valid,
-        told="" if desk.numbers else describe(one),
-        may_say=one.sentences,
-        request=replace(ACTION, tag=one.title),
-    )
-
-
-def _tool(desk: Desk, tool: DeskTool) -> Tool:
-    def call(context: Context, **args: Json) -> Json:
-        return tool.call(_call(desk, context), args)
-
-    call.__doc__ = tool.function.__doc__
-
-    def hold(context: Context, **args: Json) -> None:
-        tool.hold(_call(desk, context), args)
-
-    act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
-    changes = Answer(ADJUST, "Change", act, "{brief}")
-    asked = replace(
-        ACTION,
-        tag=tool.title,
-        asks=act,
-        note="It runs once, with exactly these values.",
-        answers=(
-            *([changes] if tool.may_change else []),
-            Answer(APPROVE, "Approve", act, "{brief}"),
-            RETURN,
-            Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
-        ),
-        change=ARGUMENTS if tool.may_change else "",
-        done="{after}" if tool.after else "It was carried out.",
-        undone="Nothing was done on this request.",
-        pending="Approved. Not carried out yet.",
-        under_way=f"{tool.title}: started. Its outcome is not known yet.",
-        lost=f"Did this take effect: {act}?",
-    )
-    if tool.executed_by == AGENT:
-        by = executor_in_words(tool.server)
-        asked = replace(
-            asked,
-            note="Its agent executes it once, with exactly these values.",
-            pending="Approved. Its agent has not taken it yet.",
-            under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
-            events={
-                **asked.events,
-                "intended": "The agent took {tool}{of}, to execute it.",
-                "done": f"{{tool}}{{of}} was {by}.",
-                "refused": "{tool} was not executed by the agent and took no effect.",
-            },
-        )
-    return Tool(
-        tool.name,
-        call,
-        tool.touch,
-        tool.timeout,
-        tool.spec,
-        reserve=hold if tool.reserve else None,
-        release=tool.release,
-        find=tool.find,
-        valid=tool.valid or (_has_receipt if tool.touch is not Touch.READ else None),
-        before=tool.before,
-        brief=tool.brief,
-        told="" if desk.numbers else tool.description,
-        after=tool.after,
-        may_say=tool.may_say,
-        letter=tool.letter,
-        tells=tool.tells.__name__ if tool.tells else "",
-        gauge=tool.gauge,
-        request=tool.request or (LETTER if tool.letter else asked),
-        typed=tool.arguments,
-        may_change=tool.may_change,
-        people=tool.people,
-        by_agent=tool.executed_by == AGENT,
-        server=tool.server,
-        unrecorded=tool.unrecorded,
-    )
-
-
-def _call(desk: Desk, context: Context) -> DeskCall:
-    about = (context.key, context.at, context.subject_key, context.book_id)
-    more = (context.nth, context.resource)
-    return DeskCall(*about, limits_of(desk, context.limits), *more)
-
-
-def _has_receipt(result: Json, args: Json) -> bool:
-    """Tell whether a result has a status; without one the outcome is unknown."""
-    return isinstance(result.get("status"), str)
-
-
 # Only runs of profile `reference` on an isolated book carry a simulation; `launch` refuses it
 # anywhere else. The engine is not patched: the tool's answer is exchanged here.
 
@@ -234,25 +134,26 @@ def simulated_pause(run: Run, role: str) -> float:
     return seconds.get(role, 0.0)
 
 
-def tools_of(run: Run) -> Mapping[str, Tool]:
+def tools_of(run: Run) -> Mapping[str, DeskTool]:
     """Return the tools that a run finds: ours, as its simulation adds to and takes from them."""
+    tools = tools_at(run.desk)
     if not run.simulation:
-        return TOOLS
+        return tools
     removed = run.simulation.get("registry_remove", ())
     added = run.simulation.get("registry_add", {})
-    found = TOOLS | {name: _returning(name, said) for name, said in added.items()}
+    found = {**tools} | {name: _returning(name, said) for name, said in added.items()}
     return {name: tool for name, tool in found.items() if name not in removed}
 
 
-def _returning(name: str, said: Json) -> Tool:
+def _returning(name: str, said: Json) -> DeskTool:
     """Return a report worker that answers what a recorded case says."""
 
-    async def call(context: Context, *, report_date: str, region: str) -> Json:
+    async def call(call: DeskCall, *, report_date: str, region: str) -> Json:
         await asyncio.sleep(said.get("sleep_s", 0))
         return said["returns"]
 
-    spec = {"report_date": "str", "region": "str"}
-    return Tool(name, call, Touch.READ, timeout=10.0, spec=spec)
+    takes = texts_of(name, ("report_date", "region"))
+    return DeskTool(name, call, Touch.READ, name, "", "", "", takes, is_plain=True)
 
 
 async def happen(fault: Json, real: Callable[[], Awaitable[Json]]) -> Json:

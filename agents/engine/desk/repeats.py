@@ -38,10 +38,9 @@ from agents.models.requests import REMEMBERED
 from agents.models.runs import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.values import show
-from agents.tools import TOOLS, Tool
 
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
@@ -57,7 +56,7 @@ def repeats_of(
 
     Those of other sessions come first.
     """
-    tool = TOOLS.get(str(action.get("name"))) if action.get("kind") == "tool" else None
+    tool = tools_at(run.desk).get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
     deed = cache(partial(_deed, run, action))  # which the first of its kind is not compared by
@@ -352,7 +351,7 @@ def _other_terms(run: Run, action: Action) -> list[Json]:
     return [[name, comparable(args.get(name))] for name in sorted(kept)]
 
 
-def identifying(desk: str, tool: Tool) -> list[str]:
+def identifying(desk: str, tool: DeskTool) -> list[str]:
     """Return the arguments, as models name them, that say what a call does."""
     names = args_schema(tool.spec)["properties"]
     declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agents.core.actions import Action
+from agents.core.calls import Touch
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind
@@ -23,7 +24,6 @@ from agents.sdk.desk import WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
 from agents.sdk.rules import Case
 from agents.sdk.values import Money
-from agents.tools import Touch
 
 NOTHING_DONE = "Nothing was changed."
 LONGEST = 200  # characters of a subject's or a resource's key, as in their columns

@@ -22,6 +22,7 @@ from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.facts import calls_before, fetch_facts
 from agents.engine.desk.registry import tools_of
 from agents.engine.desk.review_context import review_shown
+from agents.engine.desk.rules import limits_of
 from agents.engine.desk.subjects import key_ruling
 from agents.engine.drive import Later
 from agents.engine.ending import (
@@ -41,8 +42,9 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.models.record import Entry
 from agents.models.runs import target_of
 from agents.policies import NO_CONSENT, review
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from agents.sdk.facts import EarlierReview
-from agents.tools import Context, accepts
 
 
 async def review_proposal(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
@@ -113,7 +115,7 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     if reason:
         return reason
     tool = registered[request.tool]
-    if not accepts(tool, args):
+    if not tool.accepts(args):
         return f"tool_bad_args:{request.tool}"
     if tool.by_agent and journal.run.pattern != EXTERNAL:  # no agent could execute it
         return f"tool_denied:{request.tool}"
@@ -174,8 +176,9 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         sealed["report_due_at"] = due.isoformat()
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
-        context = Context(run.book_id, key, at, limits, run.subject_key, resource=resource)
-        tool.reserve(context, **RunBorder(run).resolve(request.args))
+        own = limits_of(DESKS[run.desk], limits)
+        call = DeskCall(key, at, run.subject_key, run.book_id, own, resource=resource)
+        tool.hold(call, RunBorder(run).resolve(request.args))
     return ""
 
 

@@ -23,6 +23,7 @@ from django.db.models import JSONField
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from agents.core.calls import OutcomeUnknown, Touch
 from agents.core.json_forms import is_storable
 from agents.core.limits import Limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
@@ -33,6 +34,7 @@ from agents.engine import lease
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.desk.company import look_up
 from agents.engine.desk.registry import fault_for, happen, tools_of
+from agents.engine.desk.rules import limits_of
 from agents.engine.drive import WaitsForPerson
 from agents.engine.ending import REFUSED, close_approvals, turn_of
 from agents.engine.escalating import open_escalation
@@ -43,7 +45,8 @@ from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.database import TOOL_THREADS, in_database
 from agents.engine.tools.admission import admit, effect_key, is_made_late
 from agents.models import AgentCall, Effect, LostRun, Run, Step
-from agents.tools import Context, OutcomeUnknown, Tool, Touch
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall, DeskTool
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +91,15 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         raise WaitsForPerson(key)
     at, nth = timezone.now(), _nth(request.tool, step, journal)
     own_key = effect_key(run, key)
-    context = Context(run.book_id, own_key, at, limits, run.subject_key, nth)
+    own = limits_of(DESKS[run.desk], limits)
+    call = DeskCall(own_key, at, run.subject_key, run.book_id, own, nth)
     border = RunBorder(run)
     async with journal.soon():
         with journal.active_time.measure(step):
             begun_before = opened is not None and tool.writes
-            outcome = await _past_outcome(step, tool, context, journal) if begun_before else None
+            outcome = await _past_outcome(step, tool, call, journal) if begun_before else None
             args = border.resolve(request.args)
-            outcome = outcome or await _call_tool(tool, args, context, journal)
+            outcome = outcome or await _call_tool(tool, args, call, journal, limits)
         kept = Reply(border.name(outcome.reply.value), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
         # Inside the block, which raises if the commit made during the call fails.
@@ -114,13 +118,13 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
 
 
 async def _past_outcome(
-    step: Step, tool: Tool, context: Context, journal: Journal
+    step: Step, tool: DeskTool, call: DeskCall, journal: Journal
 ) -> CallOutcome | None:
     """Return the outcome of a call begun earlier, by the ledger or its key; None: call again."""
     known = await in_database(_ledger_outcome, step)
     if known or not tool.by_agent:
-        return known or await _settle_cut(tool, context, journal)
-    found = await _settle_unreported(tool, context)
+        return known or await _settle_cut(tool, call, journal)
+    found = await _settle_unreported(tool, call)
     if found.state is not EffectState.UNKNOWN:
         return found
     return await in_database(reported_failure, step) or found
@@ -184,29 +188,31 @@ _UNKNOWN_RULING: Json = {
 # A call: within a deadline, again after a cut connection, its outcome looked up by key.
 
 
-async def _call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
+async def _call_tool(
+    tool: DeskTool, args: Json, call: DeskCall, journal: Journal, limits: Limits
+) -> CallOutcome:
     """Call the tool; again with the same key if it was cut off and may be. Raises LostRun."""
     for _ in range(_CALLS - 1):
-        outcome = await _call_once(tool, args, context, journal)
-        outcome = outcome or await _settle_cut(tool, context, journal)
+        outcome = await _call_once(tool, args, call, journal, limits)
+        outcome = outcome or await _settle_cut(tool, call, journal)
         if outcome:
             return outcome
-        log.warning("%s was cut off and is not found; it is called again", context.key)
-    outcome = await _call_once(tool, args, context, journal)
-    return outcome or await _settle_failure(tool, context, f"tool_error:{tool.name}")
+        log.warning("%s was cut off and is not found; it is called again", call.key)
+    outcome = await _call_once(tool, args, call, journal, limits)
+    return outcome or await _settle_failure(tool, call, f"tool_error:{tool.name}")
 
 
 async def _call_once(
-    tool: Tool, args: Json, context: Context, journal: Journal
+    tool: DeskTool, args: Json, call: DeskCall, journal: Journal, limits: Limits
 ) -> CallOutcome | None:
     """Call the tool within its deadline, and judge its result; None: a SAFE call was cut off."""
-    fault = fault_for(journal.run, tool.name, nth=context.nth)
-    call = ToolCall(tool, context, args, journal.run, journal.kept_at)
-    seconds, has_ended = _seconds_for(tool, context.limits, journal), False
+    fault = fault_for(journal.run, tool.name, nth=call.nth)
+    made = ToolCall(tool, call, args, journal.run, limits, journal.kept_at)
+    seconds, has_ended = _seconds_for(tool, limits, journal), False
     crashpoint("gateway.before_call")
     try:
         async with asyncio.timeout(seconds) as limit:
-            real = partial(call.result, limit, seconds)
+            real = partial(made.result, limit, seconds)
             try:
                 result = await (happen(fault, real) if fault else real())
             except TimeoutError:
@@ -216,29 +222,29 @@ async def _call_once(
         # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
         # Before Python 3.11.3 the two look alike out here.
         if has_ended:
-            return await _settle_error(tool, context, error, is_over=bool(fault))
-        call.give_up()
-        if call.never_began:
+            return await _settle_error(tool, call, error, is_over=bool(fault))
+        made.give_up()
+        if made.never_began:
             return CallOutcome(EffectState.REFUSED, Reply(failed=f"tool_timeout:{tool.name}"))
         if tool.writes and not fault:
             return _UNKNOWN
-        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}", is_over=True)
+        return await _settle_failure(tool, call, f"tool_timeout:{tool.name}", is_over=True)
     except LostRun:
         raise
     except Exception as error:  # whatever a tool raises becomes an outcome of the call
-        return await _settle_error(tool, context, error, is_over=bool(fault))
+        return await _settle_error(tool, call, error, is_over=bool(fault))
     crashpoint("gateway.after_call")
     if not is_storable(result) or not _is_in_contract(tool, result, args):
-        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}", is_over=True)
+        return await _settle_failure(tool, call, f"tool_bad_result:{tool.name}", is_over=True)
     done = result.get("status") == "ok" or not tool.writes
     return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
 
 
-def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
+def _is_in_contract(tool: DeskTool, result: Json, args: Json) -> bool:
     return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
-def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
+def _seconds_for(tool: DeskTool, limits: Limits, journal: Journal) -> float:
     """Return how many seconds a call may take; a read is cut off when the run's time is up."""
     longest = min(tool.timeout, limits.call_seconds)
     if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
@@ -246,7 +252,7 @@ def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
     return max(0.0, min(longest, limits.max_seconds - journal.spending().seconds))
 
 
-async def _settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOutcome | None:
+async def _settle_cut(tool: DeskTool, call: DeskCall, journal: Journal) -> CallOutcome | None:
     """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
 
     Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
@@ -254,35 +260,35 @@ async def _settle_cut(tool: Tool, context: Context, journal: Journal) -> CallOut
     about any other a person is asked.
     """
     if tool.touch is Touch.ONCE:
-        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
-    found = await _find_outcome(tool, context) if tool.find else None
+        return await _settle_failure(tool, call, f"tool_error:{tool.name}")
+    found = await _find_outcome(tool, call) if tool.find else None
     if found:
         return found
     switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
     if not switch:
         return None
-    settled = await _settle_failure(tool, context, "killed")
+    settled = await _settle_failure(tool, call, "killed")
     return _UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
 
 
-async def _settle_unreported(tool: Tool, context: Context) -> CallOutcome:
+async def _settle_unreported(tool: DeskTool, call: DeskCall) -> CallOutcome:
     """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
-    return await _settle_failure(tool, context, "not_reported", is_over=True)
+    return await _settle_failure(tool, call, "not_reported", is_over=True)
 
 
 async def _settle_error(
-    tool: Tool, context: Context, error: Exception, *, is_over: bool
+    tool: DeskTool, call: DeskCall, error: Exception, *, is_over: bool
 ) -> CallOutcome | None:
     """Settle a call that raised; None: it is SAFE, and was cut off."""
     if tool.writes and isinstance(error, OutcomeUnknown):
         return _UNKNOWN
     if tool.touch is Touch.SAFE and isinstance(error, _CUT):
         return None
-    return await _settle_failure(tool, context, f"tool_error:{tool.name}", is_over=is_over)
+    return await _settle_failure(tool, call, f"tool_error:{tool.name}", is_over=is_over)
 
 
 async def _settle_failure(
-    tool: Tool, context: Context, reason: str, *, is_over: bool = False
+    tool: DeskTool, call: DeskCall, reason: str, *, is_over: bool = False
 ) -> CallOutcome:
     """Settle a call that is not made again: by its key if that tells, otherwise by a person.
 
@@ -294,21 +300,21 @@ async def _settle_failure(
         return refused
     for pause in (0.0,) if is_over else (0.0, tool.timeout):
         await asyncio.sleep(pause)
-        found = await _find_outcome(tool, context)
+        found = await _find_outcome(tool, call)
         if found:
             return found
     return refused if tool.can_deny else _UNKNOWN
 
 
-async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
+async def _find_outcome(tool: DeskTool, call: DeskCall) -> CallOutcome | None:
     """Look up by key what became of a call; None: nothing is found."""
     if tool.find is None:
         return _UNKNOWN
     try:
         async with asyncio.timeout(tool.timeout):
-            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
+            result = await TOOL_THREADS.run(partial(outcome_of, tool, call.key))
     except TimeoutError:
-        log.error("%s did not tell the outcome of %s in time", tool.name, context.key)
+        log.error("%s did not tell the outcome of %s in time", tool.name, call.key)
         return _UNKNOWN
     except LookupBroken as broken:
         log.exception(broken)
@@ -324,7 +330,7 @@ class LookupBroken(OutcomeUnknown):
     """The look-up failed; it may succeed later."""
 
 
-def outcome_of(tool: Tool, key: str) -> Json:
+def outcome_of(tool: DeskTool, key: str) -> Json:
     """Return the result a tool finds for a key; None if nothing is found or it has no look-up.
 
     Raises OutcomeUnknown if the tool cannot tell, LookupBroken for any other error of its own.
@@ -349,10 +355,11 @@ LONGEST = 2000  # characters of a late reply that are kept
 class ToolCall:
     """One call of a tool: a coroutine is cancelled at the deadline, a thread cannot be."""
 
-    tool: Tool
-    context: Context
+    tool: DeskTool
+    call: DeskCall
     args: Json
     run: Run
+    limits: Limits
     kept_at: float  # when the run was ours, by the monotonic clock
     never_began: bool = False  # no thread had been free for it, and none will take it now
     _lock: Lock = field(default_factory=Lock)
@@ -360,10 +367,10 @@ class ToolCall:
 
     async def result(self, limit: asyncio.Timeout, seconds: float) -> Json:
         """Return what the tool returns, within `seconds` from when a thread takes the call."""
-        if inspect.iscoroutinefunction(self.tool.call):
+        if inspect.iscoroutinefunction(self.tool.function):
             if self._may_be_lost():
                 await in_database(self._keep_run)
-            return await self.tool.call(self.context, **self.args)
+            return await self.tool.function(self.call, **self.args)
         loop = asyncio.get_running_loop()
 
         def begin() -> None:
@@ -404,7 +411,7 @@ class ToolCall:
             self._keep_run()
         started = time.monotonic()
         try:
-            reply = self.tool.call(self.context, **self.args)
+            reply = self.tool.call(self.call, self.args)
         except Exception as error:
             name = type(error).__name__
             self._note(lambda: f"raised {name}", time.monotonic() - started)
@@ -416,14 +423,14 @@ class ToolCall:
         if not is_storable(reply):
             return "what cannot be kept"
         # Masked before it is cut: half a card number would not be recognised.
-        return str(redact(json.dumps(reply), self.context.limits))[:LONGEST]
+        return str(redact(json.dumps(reply), self.limits))[:LONGEST]
 
     def _note(self, said: Callable[[], str], seconds: float) -> None:
         """Say in the record that a reply came too late; the run may have ended long ago."""
         with self._lock:
             if not self._given_up:
                 return
-        facts = {"key": self.context.key, "tool": self.tool.name, "said": said()}
+        facts = {"key": self.call.key, "tool": self.tool.name, "said": said()}
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
             if run.erased_at:
@@ -439,7 +446,7 @@ def settle(
     step: Step,
     outcome: CallOutcome,
     *,
-    tool: Tool | None,
+    tool: DeskTool | None,
     overrules: bool = False,
     said: Json = None,
     by: str = "",

@@ -24,7 +24,8 @@ from agents.engine.journal import Journal
 from agents.models import Effect, Escalation, Step
 from agents.models.runs import EffectQuerySet
 from agents.sdk.desk import DESKS
-from agents.tools import TOOLS, Tool, letter_tools
+from agents.sdk.desk_tools import DeskTool
+from agents.tools import letter_tools
 
 EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
 
@@ -35,14 +36,15 @@ _MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 _SAME_AMOUNT = {name: OuterRef(name) for name in ("amount_minor", "currency")}
 
 
-def letters_told() -> list[Tool]:
-    """Return the tools here whose letters tell of another tool's calls."""
-    return [tool for tool in TOOLS.values() if tool.tells]
+def letters_told() -> list[DeskTool]:
+    """Return the tools here, one of each name, whose letters tell of another tool's calls."""
+    tools = (tool for desk in DESKS.values() for tool in desk.tools.values() if tool.tells)
+    return list({tool.name: tool for tool in tools}.values())
 
 
 def is_told_of(tool: str) -> bool:
     """Tell whether a tool is one that a letter is written about."""
-    return any(letter.tells == tool for letter in letters_told())
+    return any(letter.told_tool == tool for letter in letters_told())
 
 
 def owes_letter(journal: Journal, limits: Limits) -> bool:
@@ -55,7 +57,7 @@ def owes_letter(journal: Journal, limits: Limits) -> bool:
     letters = {name: tool for name, tool in letters.items() if name in limits.executable}
     if not letters or not limits.finishes_letters:
         return False
-    of_letters = {tool.tells for tool in letters.values()}
+    of_letters = {tool.told_tool for tool in letters.values()}
     done = [step.asked["tool"] for step in list(journal.uses) if _is_done(step)]
     last = next((tool for tool in reversed(done) if tool in letters or tool in of_letters), "")
     return last in of_letters
@@ -71,21 +73,21 @@ def untold_effects(*, since: datetime, of: str = "") -> EffectQuerySet:
 
     A letter of a run that repeats theirs counts; one that may have left is asked about anyway.
     """
-    letters = [one for one in letters_told() if of in ("", one.tells)]
+    letters = [one for one in letters_told() if of in ("", one.told_tool)]
     wanted = [
         reduce(and_, _unwritten(tool, letters, since - EARLIER), Q(tool=tool))
-        for tool in dict.fromkeys(one.tells for one in letters)
+        for tool in dict.fromkeys(one.told_tool for one in letters)
     ]
     done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
     return done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
 
 
-def _unwritten(tool: str, letters: Sequence[Tool], since: datetime) -> Iterator[Q]:
+def _unwritten(tool: str, letters: Sequence[DeskTool], since: datetime) -> Iterator[Q]:
     """Yield what holds of a call of which no letter tells."""
     # Without `since` PostgreSQL reads every letter there ever was.
     is_recent = Q(settled_at__gte=since) | Q(settled_at=None)
     about = _SAME_AMOUNT if _moves_money(tool) else {}
-    for name in (one.name for one in letters if one.tells == tool):
+    for name in (one.name for one in letters if one.told_tool == tool):
         written = Effect.objects.filter(is_recent, tool=name, state__in=_MAYBE_SENT, **about)
         # A query for each run that may have written: with one, a database reads every letter of
         # that amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs

@@ -60,7 +60,7 @@ from agents.engine.turns.asking import MAX_CLAIMS
 from agents.models import Escalation, LostRun, Run, Step
 from agents.models.runs import ValuesLocked, pseudonyms_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
-from agents.sdk.desk import DESKS, tells_plain_numbers
+from agents.sdk.desk import DESKS, tells_plain_numbers, tools_at
 from agents.tools import is_by_agent
 
 log = logging.getLogger(__name__)
@@ -139,11 +139,11 @@ def brief_of(run: Run) -> patterns.Brief:
     return patterns.Brief(
         goal=run.goal,
         limits=limits,
-        specs={**tools.specs(), **known, **extra},
+        specs={**tools.specs(run.desk), **known, **extra},
         reads={name for name, tool in found.items() if tool.touch is Touch.READ},
         by_agent=by_agent,
         bound=bound_arguments(run),
-        more_tools=tools.usage_of(limits.proposable),
+        more_tools=tools.usage_of(run.desk, limits.proposable),
         desk=_told_of(run),
         question_version=run.question_version,
         in_model_units=tells_plain_numbers(run.desk),
@@ -256,7 +256,7 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0)
 
 def _is_asked_about(journal: Journal, waiting: Sequence[Step]) -> bool:
     """Tell whether a person was asked, while the run was driven, about a call that is out."""
-    out = [step.pk for step in waiting if step.kind == USE and is_out(step)]
+    out = [step.pk for step in waiting if step.kind == USE and is_out(journal.run, step)]
     out = [pk for pk in out if pk not in journal.escalated]
     return bool(out) and Escalation.objects.filter(step__in=out).exists()
 
@@ -266,7 +266,7 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     limits = journal.run.limits
     if limits.profile == "reference" or not isinstance(outcome, dict):
         return outcome
-    writes = {name for name, tool in tools.TOOLS.items() if tool.writes}
+    writes = {name for name, tool in tools_at(journal.run.desk).items() if tool.writes}
     before = steps_before(journal.run, USE, "review")
     used = [*journal.uses, *(step for step in before if step.kind == USE)]
     calls = [step for step in used if step.asked["tool"] in writes]
@@ -323,7 +323,7 @@ class RunExecutor:
         try:
             recorded = self.journal.recall(key, request)
         except WaitsForPerson:
-            if not is_by_agent(request.tool):
+            if not is_by_agent(self.journal.run.desk, request.tool):
                 raise
             return _LEFT
         answer = self.journal.steps.get(f"{turn_of(key)}answer")

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from agents.core.calls import OutcomeUnknown
 from agents.core.request_kinds import kind_of
 from agents.core.requests import TAKE, Json, Reply, label_of
 from agents.core.states import EffectState, EscalationState, RunState
@@ -35,7 +36,9 @@ from agents.engine.redaction import redact_for
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools.gateway import CallOutcome, LookupBroken, outcome_of, settle
 from agents.models import AgentCall, Effect, Escalation, Run, Step
-from agents.tools import TOOLS, OutcomeUnknown, Tool, is_by_agent
+from agents.sdk.desk import tools_at
+from agents.sdk.desk_tools import DeskTool
+from agents.tools import is_by_agent
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +92,7 @@ def wake(commit: Commit) -> None:
 def settle_reported(effect: Effect, result: Json, commit: Commit) -> None:
     """Put into the ledger that a call took effect, as its agent reports, and wake its run."""
     step, outcome = effect.step, CallOutcome(EffectState.DONE, Reply({**result, "status": "ok"}))
-    settle(commit, step, outcome, tool=TOOLS.get(effect.tool))
+    settle(commit, step, outcome, tool=tools_at(commit.run.desk).get(effect.tool))
     step.reply, step.ended_at = outcome.reply.value, commit.at
     commit.update(step, "reply", "ended_at")
     commit.say("step.done", {"key": step.key, "tool": effect.tool})
@@ -117,7 +120,7 @@ def settle_as_told(
     answer that no request's event records. Raises ValuesLocked.
     """
     effect = Effect.objects.get(step=step)
-    tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
+    tool = tools_at(commit.run.desk).get(effect.tool)  # None: a desk's that has gone
     happened = took_effect and effect.state != EffectState.REFUSED
     if not happened and tool and tool.release:
         tool.release(effect.key, commit.at)  # so that a late call finds no hold to use
@@ -135,7 +138,7 @@ def settle_as_told(
     return reply
 
 
-def _result_by_key(tool: Tool, key: str) -> Json:
+def _result_by_key(tool: DeskTool, key: str) -> Json:
     """Return the result found by key, or None if there is none."""
     try:
         return outcome_of(tool, key)
@@ -179,7 +182,8 @@ def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCa
         for step in slots:
             answer_await(step, {"end": first.asked}, commit)
         return True
-    busy = {_slot(step) for step in steps} - {_slot(step) for step in slots} - _slots_out(steps)
+    idle = {_slot(step) for step in slots} | _slots_out(commit.run, steps)
+    busy = {_slot(step) for step in steps} - idle
     room = max(commit.run.limits.at_once - len(busy), 0)
     more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
     for step, call in zip(slots[:room], (first, *more), strict=False):
@@ -221,7 +225,7 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
     with somebody and stays. Call with the run locked.
     """
     untaken = [step for step in waiting if is_untaken(step)]
-    asking = [step for step in waiting if _asks_for_agent(step)]
+    asking = [step for step in waiting if _asks_for_agent(commit.run, step)]
     for step in (*untaken, *asking):
         mine = AgentCall.objects.filter(run=commit.run.pk, step=f"{turn_of(step.key)}call")
         mine.update(withdrawn_at=commit.at)
@@ -237,7 +241,7 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
 
 def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
     """Do so if the agent has said its last words, in whichever run of the session."""
-    if not any(is_untaken(step) or _asks_for_agent(step) for step in waiting):
+    if not any(is_untaken(step) or _asks_for_agent(commit.run, step) for step in waiting):
         return False
     return has_ended(commit.run) and take_back(commit, waiting)
 
@@ -268,18 +272,19 @@ def is_untaken(step: Step) -> bool:
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
 
 
-def is_out(step: Step) -> bool:
+def is_out(run: Run, step: Step) -> bool:
     """Tell whether its agent has the call of a step: to take it, or to report what came of it."""
-    is_taken = step.kind == USE and step.ended_at is None and is_by_agent(step.asked["tool"])
-    return is_taken or is_untaken(step)
+    if step.kind == USE and step.ended_at is None and is_by_agent(run.desk, step.asked["tool"]):
+        return True
+    return is_untaken(step)
 
 
-def _asks_for_agent(step: Step) -> bool:
+def _asks_for_agent(run: Run, step: Step) -> bool:
     """Tell whether a step waits for a person about a call that its agent would execute."""
     if step.kind != "escalate" or step.ended_at is not None:
         return False
     action = step.asked["action"]
-    return action["kind"] == "tool" and is_by_agent(action["name"])
+    return action["kind"] == "tool" and is_by_agent(run.desk, action["name"])
 
 
 def slots_of(run: Run, steps: Iterable[Step]) -> int:
@@ -288,14 +293,15 @@ def slots_of(run: Run, steps: Iterable[Step]) -> int:
     Once opened a slot stays. Pass all steps of the run.
     """
     known, had = list(steps), {_slot(step) for step in steps if step.kind == AWAIT}
-    return max(run.limits.at_once + len(_slots_out(known)), len(had))
+    return max(run.limits.at_once + len(_slots_out(run, known)), len(had))
 
 
 def _slot(step: Step) -> str:
     return "/".join(step.key.split("/", 2)[:2])
 
 
-def _slots_out(steps: Iterable[Step]) -> set[str]:
+def _slots_out(run: Run, steps: Iterable[Step]) -> set[str]:
     """Return the slots whose call is out, but for those that have gone on without a report."""
-    out, listening = filter(is_out, steps), filter(is_listening, steps)
+    listening = filter(is_listening, steps)
+    out = (step for step in steps if is_out(run, step))
     return {_slot(step) for step in out} - {_slot(step) for step in listening}

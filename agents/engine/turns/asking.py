@@ -183,7 +183,7 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
         inputs, turns = pseudonyms_of(run).with_domains([inputs, turns])
     if form == JSON:
         return replace(asked, inputs=inputs, schema=schema)
-    told = descriptions_of(request.dialogue.get("only", run.limits.proposable))
+    told = descriptions_of(run.desk, request.dialogue.get("only", run.limits.proposable))
     offer = llm.ToolOffer(told, turns, required=request.dialogue["required"])
     return replace(asked, inputs=inputs, schema=schema, offer=offer)
 

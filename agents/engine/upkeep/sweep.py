@@ -15,6 +15,7 @@ from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from agents.core.calls import OutcomeUnknown
 from agents.core.limits import EXTERNAL
 from agents.core.requests import Reply
 from agents.core.states import EffectState, EscalationState, RunState
@@ -42,7 +43,7 @@ from agents.engine.upkeep.daily import (
     sum_next_review_day,
 )
 from agents.models import Effect, Escalation, LostRun, Run
-from agents.tools import TOOLS, OutcomeUnknown
+from agents.sdk.desk import tools_at
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ def _settle_orphans() -> int:
 
 def _is_orphan(effect: Effect, at: datetime) -> bool:
     """Tell whether a call's run ended so long ago that none of its calls goes on."""
-    tool, ended_at = TOOLS.get(effect.tool), effect.run.ended_at
+    tool, ended_at = tools_at(effect.run.desk).get(effect.tool), effect.run.ended_at
     if effect.report_due_at is not None and effect.report_due_at >= at:
         return False
     longest = ORPHANED + timedelta(seconds=tool.timeout if tool else 0)
@@ -190,7 +191,7 @@ def _is_orphan(effect: Effect, at: datetime) -> bool:
 
 def settle_orphan(effect: Effect) -> bool:
     """Settle a write as its tool tells by the key. Return whether it was. Raises LookupBroken."""
-    tool = TOOLS.get(effect.tool)
+    tool = tools_at(effect.run.desk).get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
         is_denied = (tool and tool.can_deny) or reported_failure(effect.step)

@@ -122,14 +122,16 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
 
 def _what(decided: Escalation) -> str:
     """Return the request and its answer in the words of its card."""
+    desk = decided.run.desk
     asked = ask_in_words(
+        desk,
         decided.kind,
         decided.action,
         asked=decided.asked,
         subject=decided.run.subject_label or "nobody in particular",
         review=decided.review,
     )
-    given = request_of(decided.kind, decided.action).answer(_VERDICTS[decided.state])
+    given = request_of(desk, decided.kind, decided.action).answer(_VERDICTS[decided.state])
     return f"{asked}: {given.label}" if given else asked
 
 
