@@ -134,7 +134,6 @@ def keep_whole(column: str, found: Mapping[str, float]) -> None:
 
 
 def read() -> Figures:
-    """Return the stored figures."""
     with FIGURES.open(newline="") as file:
         return {
             (row["figure"], row["column"]): Figure(

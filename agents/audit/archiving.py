@@ -69,8 +69,6 @@ TOGETHER = 50  # runs emptied in one transaction
 
 @dataclass(frozen=True)
 class Archived:
-    """The result of archiving."""
-
     archives: tuple[int, ...]  # numbers of the archives whose events were deleted
     runs: int
     unsealed: tuple[int, ...] = ()  # archives that wait for the next seal
@@ -390,8 +388,6 @@ class _Unfit(Exception):
 
 @dataclass(frozen=True)
 class ArchiveFiles:
-    """The paths of an archive's files."""
-
     record: Path
     texts: Path
 

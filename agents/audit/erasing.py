@@ -77,8 +77,6 @@ class ErasureLeftovers:
 
 @dataclass(frozen=True)
 class Erasure:
-    """The result of an erasure."""
-
     subject: str  # its name from now on
     runs: int  # erased now
     before: int  # erased earlier

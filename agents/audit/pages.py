@@ -275,8 +275,6 @@ def _uuid(text: str) -> UUID | None:
 
 
 class LogFilter(Filter):
-    """The filter of the log."""
-
     fields = (
         Field("event", "What happened"),
         Field("person", "Person"),
@@ -321,7 +319,6 @@ def events_of(workspace: Workspace) -> QuerySet[Event]:
 
 
 def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
-    """Return the events that match a filter."""
     events = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:

@@ -1,10 +1,10 @@
 """Parse a model's reply strictly: a worker's into an action, a planner's into a plan, a router's
 into a route.
 
-An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}, of a model that was
-offered tools also with what the answer says that it is: "says". Inside it holds
-``amount_minor``; the model writes ``amount_usd``. Reasons and their order are the reference's
-(conformance cases sup-035 to sup-103).
+An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}. A model that was
+offered tools adds the meaning of its answer: "says". Actions hold ``amount_minor``; the model
+writes ``amount_usd``. Reasons and their order are the reference's (conformance cases sup-035 to
+sup-103).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TypedArguments(Protocol):
     def accepts(self, given: Json) -> bool: ...
 
     def fits_but_for_names(self, given: Json) -> bool:
-        """Tell whether only names do not fit, whose values are judged where a call is."""
+        """Tell whether the arguments fit, or only names do not, whose values are reviewed later."""
         ...
 
 
@@ -57,9 +57,9 @@ ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
 ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
 
-ENDS = ("answer", "done", "cannot")  # what a final answer may say that it is
+ENDS = ("answer", "done", "cannot")  # the meanings of a final answer
 MAX_TEXT = 4000  # characters of one text argument or answer
-MAX_CALL = 32_000  # characters of a call that an agent elsewhere proposes, as JSON
+MAX_CALL = 32_000  # characters of an external agent's call, as JSON
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
@@ -68,9 +68,9 @@ class InvalidAction(Exception):
 
 
 def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
-    """Return the action that a worker's reply proposes. Raises Stop("invalid_action:…").
+    """Return the action in a worker's reply. Raises Stop("invalid_action:…").
 
-    An empty reply reads as {}, as the reference reads it, and so has no kind.
+    An empty reply reads as {}, as in the reference, and so has no kind.
     """
     raw: Json = {"kind": "invalid", "raw": text}
     try:
@@ -135,7 +135,7 @@ def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -
     if set(said) - {"kind", "name", "args"}:
         raise InvalidAction("extra_keys_tool")
     name = said.get("name")
-    if not is_text(name):  # no database stores a NUL, and the name is told in sentences
+    if not is_text(name):  # no database stores a NUL, and sentences quote the name
         raise InvalidAction("bad_tool_name")
     name = name.strip()
     args = said.get("args")
@@ -204,8 +204,8 @@ def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
 def _amount(arg: str, value: int | float, bad: InvalidAction) -> dict[str, Json]:
     """Read an amount into ``…_minor``.
 
-    An amount that is not positive is not money: it stays under the model's own name, so that the
-    trace shows it and no rule or tool that needs ``amount_minor`` accepts it.
+    An amount that is not positive stays under the model's own name, so that the trace shows it and
+    no rule or tool that needs ``amount_minor`` accepts it.
     """
     if value <= 0 and value != float("-inf"):
         return {arg: float(value)}
@@ -251,7 +251,7 @@ class InvalidPlan(Exception):
 def read_plan(
     text: str, *, specs: ArgSpecs, allowed: Collection[str], max_tasks: int
 ) -> list[Task]:
-    """Return the tasks that a planner's reply asks for. Raises Stop("invalid_plan:…").
+    """Return the tasks in a planner's reply. Raises Stop("invalid_plan:…").
 
     An empty reply reads as {}, and has no kind.
     """
@@ -315,7 +315,7 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
     if not isinstance(said["critical"], bool):
         raise InvalidPlan("critical")
     spec = specs.get(worker, {})
-    if not isinstance(spec, Mapping):  # a desk's tool is no report worker
+    if not isinstance(spec, Mapping):  # a desk's tool is not a report worker
         raise InvalidPlan(f"worker_not_allowed:{worker}")
     args = _task_args(worker, said["args"], spec)
     return {"id": said["id"].strip(), "worker": worker, "args": args, "critical": said["critical"]}
@@ -347,7 +347,7 @@ class InvalidRoute(Exception):
 
 
 def read_route(text: str, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
-    """Return the route that a router's reply names. Raises Stop("invalid_route:…").
+    """Return the route in a router's reply. Raises Stop("invalid_route:…").
 
     `forbidden` are targets that have refused. An empty reply reads as {}, and has no kind.
     """

@@ -1,4 +1,4 @@
-"""A tool's call: what it does to the world, what it means to ledger and inbox, and its permit."""
+"""A tool's call: its effect class, its place in ledger and inbox, and its permit."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class CallTarget(NamedTuple):
 
 
 _LASTS = timedelta(seconds=60)
-SKEW = timedelta(seconds=30)  # by which a server's clock may be behind
+SKEW = timedelta(seconds=30)  # by which a server's clock may be late
 _WHOLE = 2**53  # from here on JSON numbers are not exact everywhere
 
 
 def reported_by(intended_at: datetime, timeout: float) -> datetime:
-    """Return until when an agent is to report; `timeout` is how many seconds its tool may take.
+    """Return the time by which an agent reports; `timeout` is its tool's limit in seconds.
 
-    Not before a permit that was used in its last moment, by a clock that is behind, can have had
-    its effect: until then nobody may say that there was none.
+    Until then a permit used at its last moment, under a late clock, may still take effect, so
+    nobody may say that there was no effect.
     """
     return intended_at + _LASTS + SKEW + timedelta(seconds=timeout)
 
@@ -69,7 +69,7 @@ def is_exact(value: Json) -> bool:
 
 
 def claims_of(*, key: str, server: str, action: Json, intended_at: datetime) -> dict[str, Json]:
-    """Return what a permit says."""
+    """Return the contents of a permit."""
     return {
         "jti": key,
         "aud": server,

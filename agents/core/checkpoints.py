@@ -13,7 +13,7 @@ from agents.core.actions import is_hidden
 from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
 
-_NOT_SHOWN = "�"  # in place of a character that would control the display
+_NOT_SHOWN = "�"  # replaces characters that control the display
 
 
 class UnreadableReply(ValueError):
@@ -29,7 +29,7 @@ class Commitment:
     scope_out: tuple[str, ...] = ()
     approach: str = ""
     predicted_output: str = ""
-    confidence: str = "low"  # high, medium, low; another word is kept as it was said
+    confidence: str = "low"  # high, medium, low; other words are kept
     assumptions: tuple[str, ...] = ()
     given: bool = False
 

@@ -21,12 +21,11 @@ from agents.core.states import EscalationState
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person wants, and what they saw of it, as far as their form says.
+    """A person's decision, and what they saw, as far as their form says.
 
-    `send_back` instead of an approval lets the agent propose something else, with the comment as
-    the reason. `patch` holds the changed arguments as JSON, of those that the tool lets people
-    change. `correction` is the instruction for running a workflow's step again, the answer to a
-    question, or the text to send instead of a letter.
+    With `send_back`, the agent may propose something else; the comment is the reason. `patch` holds
+    the changed arguments as JSON, among those that people may change. `correction` is the
+    instruction for a repeated workflow step, the answer to a question, or the text of a letter.
     """
 
     approve: bool
@@ -36,7 +35,7 @@ class Decision:
     patch: Mapping[str, Json] | None = None  # None: no change
     action_sha256: str | None = None  # of the action that they saw
     approval: int | None = None  # the first of two approvals that they saw; 0: none
-    is_reported: bool | None = None  # whether they saw what an agent reported of its call
+    is_reported: bool | None = None  # whether they saw the agent's report of its call
     bulk: str = ""  # the bulk rejection it is part of
 
     def __post_init__(self) -> None:
@@ -50,7 +49,7 @@ class Decision:
             object.__setattr__(self, name, value)
 
     def state(self, *, is_changed: bool) -> EscalationState:
-        """Return what becomes of the request; `is_changed`: other arguments were granted."""
+        """Return the request's new state; `is_changed`: other arguments were granted."""
         if not self.approve:
             return EscalationState.SENT_BACK if self.send_back else EscalationState.REJECTED
         is_other = bool(self.correction) or is_changed
@@ -59,7 +58,7 @@ class Decision:
     def reply(
         self, state: EscalationState, *, granted_minor: int | None, by: str, is_simulated: bool
     ) -> dict[str, Json]:
-        """Return what the run is told, and the record: see REPLY."""
+        """Return the reply for the run and the record: see REPLY."""
         return {
             "decision": state.value,
             "granted_minor": granted_minor,
@@ -72,7 +71,7 @@ class Decision:
         }
 
 
-# The parts of a reply, each with its value where it is not named.
+# The parts of a reply, each with its default.
 REPLY: Mapping[str, Json] = {
     **dict.fromkeys(("decision", "granted_minor", "revised", "patch", "by", "simulated")),
     "comment": "",

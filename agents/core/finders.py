@@ -1,8 +1,7 @@
 """Find card numbers, IBANs, email addresses, keys and tokens in a text as a reader understands it.
 
-Every repetition is bounded, so the time is linear in the length. What is found is generous: it may
-hold a neighbouring mark too. `exact_place` says where a value stands to the letter, if
-that is certain.
+Every repetition is bounded, so the time is linear in the length. Spans are generous: they may
+include a neighbouring mark. `exact_place` returns the exact span of a value, if that is certain.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SHORTEST, _LONGEST = 13, 19
 _GROUP_OF_CARD = 4  # digits of its first group, where it begins within what passes the check too
 _Sums: TypeAlias = tuple[list[int], ...]
 _IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11,30}")
-# In each text with a card number or an IBAN: thirteen digits, or how an IBAN begins.
+# Present in each text with a card number or an IBAN: thirteen digits, or the beginning of an IBAN.
 NUMBERED = re.compile(
     r"[0-9](?:(?:[^0-9A-Za-z@]{0,3}[0-9]){12}"
     r"|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}[0-9])[0-9](?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11})"
@@ -45,7 +44,7 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
-# An address to the letter: no mark at either end, and none of those that build other addresses.
+# An exact address: no mark at either end, and none of those that build other addresses.
 _EXACT_LOCAL = re.compile(r"\w[\w+-]*(?:[.'][\w+-]+)*")
 _QUOTES = "'`{|*"  # before an address, not part of it
 _TOP_LEVEL = {"com", "org", "net", "edu", "gov", "mil", "int", "info", "biz"}
@@ -84,7 +83,7 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
     if last - first > _MOST_GROUPS and not _USUAL.fullmatch(
         text, groups[first][1], groups[first + 1][0]
     ):
-        return False  # what follows would say the same, slowly
+        return False  # the rest would only repeat this, slowly
     within = {text[end:begin] for (_, end), (begin, _) in pairwise(groups[first:last])}
     if all(map(_USUAL.fullmatch, within)):
         return True
@@ -111,7 +110,7 @@ def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> lis
 
 
 def _sums(digits: str) -> _Sums:
-    """Return the sums up to each place, for numbers that end behind an even and an odd one."""
+    """Return the sums up to each place, for numbers that end after an even and an odd one."""
     once = [int(digit) for digit in digits]
     twice = [2 * n - 9 * (n > 4) for n in once]
     doubled = [(twice, once), (once, twice)]
@@ -125,7 +124,7 @@ def ibans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of IBANs; the country gives the length, so words may follow."""
     begin = 0
     while found := _IBAN.search(text, begin):
-        begin = found.start() + 1  # another may begin within what is none
+        begin = found.start() + 1  # another may begin within a wrong one
         length = _LENGTH.get(found.group(1).upper(), 0)
         places = [found.start() + m.end() for m in _LETTER.finditer(found.group())]
         if not length or len(places) < length:
@@ -156,9 +155,9 @@ def addresses(text: str, kept: Collection[str]) -> Iterator[tuple[int, int]]:
 
 
 def exact_place(kind: str, text: str, begin: int, end: int) -> _Place | None:
-    """Return where a found value of a kind of `core.redact` stands to the letter.
+    """Return the exact span of a value of a kind of `core.redact`, or None if its end is uncertain.
 
-    None where its end is not certain: what follows may be part of it, or what it ends with not.
+    Text after it may belong to it, or its last characters may not.
     """
     if kind != "emails":
         around = text[max(begin - 1, 0) : begin] + text[end : end + 1]
@@ -177,13 +176,13 @@ def exact_place(kind: str, text: str, begin: int, end: int) -> _Place | None:
 
 
 def _is_exact_domain(domain: str) -> bool:
-    """Tell whether no word of the next sentence hangs on a domain: x.com.Thanks, x.de.thanks."""
+    """Tell whether a domain is not joined to the next sentence: x.com.Thanks, x.de.thanks."""
     *labels, last = domain.split(".")
     if len(labels) > 1 and last[0].isupper() and labels[-1].islower():
         return False
     if len(last) == 2 or len(labels) == 1:
         return True
-    is_behind_country = len(labels[-1]) == 2 and last.lower() not in _TOP_LEVEL  # but uk.com
+    is_behind_country = len(labels[-1]) == 2 and last.lower() not in _TOP_LEVEL  # except uk.com
     return not (is_behind_country or _TOP_LEVEL & {label.lower() for label in labels[1:]})
 
 
@@ -191,7 +190,7 @@ def _is_exact_domain(domain: str) -> bool:
 
 
 _SHORTEST_SECRET = 8  # characters of our own secrets that are looked for; shorter ones may be words
-_Span = tuple[int, int]  # from where to before where
+_Span = tuple[int, int]  # begin, end
 
 _BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -248,7 +247,7 @@ def secret_spans(text: str, ours: Collection[str]) -> list[_Span]:
 def may_hold_secret(text: str, ours: Collection[str]) -> bool:
     """Tell whether a text, or a line of it, may hold a secret; True if unsure.
 
-    The text is ASCII and without "@", which those in addresses need.
+    For an ASCII text without "@"; secrets in addresses need one.
     """
     small = text.lower()
     if "-----" in text or any(map(small.__contains__, _WORDS)):
@@ -256,7 +255,7 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
     unbroken = _unbroken(small)
     if any(sought in unbroken for _, sought in _to_seek(tuple(ours))):
         return True
-    tokens = _TOKEN.findall(text)  # what is issued holds one of them
+    tokens = _TOKEN.findall(text)  # issued keys contain one of them
     return bool(tokens) and (
         any(_key_in(token) >= 0 for token in tokens) or _ISSUED_KEY.search(text) is not None
     )
@@ -317,7 +316,7 @@ def _named_value(named: re.Match[str]) -> Iterator[_Span]:
 
 
 def _key_in(token: str) -> int:
-    """Return where a key begins in an unbroken run of characters, or −1."""
+    """Return the beginning of a key in an unbroken run of characters, or −1."""
     if not _STRONG.search(token):
         return -1  # the name of a field
     prefix = _PREFIX.search(token)
@@ -336,7 +335,7 @@ def _key_in(token: str) -> int:
 def _own(values: Collection[str], text: str) -> Iterator[_Span]:
     unbroken = _unbroken(text)
     for value, sought in _to_seek(tuple(values)):
-        # The plain search first: it is cheap, and hardly any text holds a value of ours.
+        # The plain search first: it is cheap, and hardly any text holds one of our own secrets.
         if sought in unbroken:
             yield from (found.span() for found in _pattern_of(value).finditer(text))
 
@@ -347,7 +346,7 @@ def _unbroken(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def _to_seek(values: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return those that are long enough to be looked for, with how each reads unbroken."""
+    """Return the values long enough to search for, each with its unbroken form."""
     return [(value, _unbroken(value)) for value in values if len(value) >= _SHORTEST_SECRET]
 
 
@@ -357,11 +356,11 @@ def _pattern_of(value: str) -> re.Pattern[str]:
     return re.compile(r"\s{0,3}".join(map(re.escape, value)), re.I)
 
 
-# A text as it would be understood, with the position of each letter.
+# A text as a reader understands it, with the position of each letter.
 #
 # Wide letters, digits of other scripts or in circles, other dashes, accents and invisible letters
-# are read as what they stand for. A second reading also decodes JSON escapes, HTML entities and
-# URL escapes, even within one another.
+# become what they stand for. A second reading also decodes JSON escapes, HTML entities and URL
+# escapes, even within one another.
 
 
 _ROUNDS = 5  # levels of nested escapes that are decoded
@@ -387,9 +386,9 @@ class Reading:
 
 
 def ways_to_read(text: str) -> tuple[Callable[[str], Reading], ...]:
-    """Return the readings of a text: with escapes decoded, if it has any, then as it stands.
+    """Return the readings of a text: with escapes decoded, if it has any, then unchanged.
 
-    The latter too, since decoding what only looks like an escape would break its surroundings.
+    Both, since decoding what only looks like an escape would break its surroundings.
     """
     return (_read_undone, read_plainly) if _SPELLED.search(text) else (read_plainly,)
 

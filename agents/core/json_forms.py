@@ -160,9 +160,9 @@ def _argument(kind: str) -> Json:
 
 
 def fit(value: Json, schema: Json, *, is_untyped: bool = False) -> Json:
-    """Return a value with integers where its schema has no other numbers, and 5001.0 was written.
+    """Return a value with whole floats as integers where its schema has only integers.
 
-    In an untyped value all is text: what the schema does not want as a text is read as JSON.
+    An untyped value is all text: where the schema expects another type, it is read as JSON.
     """
     choices = schema.get("anyOf", [schema])
     parts = {key: part for one in choices for key, part in one.items()}
@@ -175,7 +175,7 @@ def fit(value: Json, schema: Json, *, is_untyped: bool = False) -> Json:
         return {n: fit(part, known.get(n, {}), is_untyped=is_untyped) for n, part in value.items()}
     if isinstance(value, list):
         return [fit(part, parts.get("items", {})) for part in value]
-    # A Rounded number is no whole one, nor what a reader without that type may have rounded.
+    # A Rounded number is not whole; neither is one that another reader may have rounded.
     is_whole = type(value) is float and value.is_integer() and abs(value) < 2**53
     return int(value) if is_whole and "integer" in kinds and "number" not in kinds else value
 

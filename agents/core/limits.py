@@ -1,7 +1,7 @@
 """A policy version as data: its rules and limits; budgets of a run and pauses before a retry.
 
-The document is plain JSON, checked here once, immutable once published, pinned by each run.
-One table of limits, each with its meaning and range.
+The document is plain JSON, checked here once, immutable once published, pinned by each run. One
+table of limits, each with its meaning and range.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class BadPolicy(ValueError):
 # for one launcher and in all, and on what one person may grant.
 _Cap = Literal["launcher_daily_minor", "workspace_daily_minor", "reviewer_daily_minor"]
 BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = get_args(_Cap)
-EXTERNAL = "external"  # the pattern of runs that an agent elsewhere drives
-_CALLS_OF_SESSION = 200  # of such an agent, where its policy says nothing else
-ANY_TOOL = "*"  # in tool_calls and tool_repeats: each tool that they do not name
+EXTERNAL = "external"  # the pattern of runs of external agents
+_CALLS_OF_SESSION = 200  # of a session, if the policy has no limit
+ANY_TOOL = "*"  # in tool_calls and tool_repeats: every other tool
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 Redaction: TypeAlias = Mapping[str, str]  # by kind of personal data: see core.redact
 
@@ -49,7 +49,7 @@ class LimitField:
     """One limit as the console or a desk declares it. Its schema has its type and bounds."""
 
     name: str  # in a policy document
-    label: str  # "": it is shown in another way
+    label: str  # "": another part of the page shows it
     help: str
     unit: str
     default: Json
@@ -57,7 +57,7 @@ class LimitField:
     topic: str = ""  # of the console's limits
 
 
-REPLAYS = "Compatibility with recorded cases"  # no policy in force has them
+REPLAYS = "Compatibility with recorded cases"  # no published policy has them
 EACH_DESK = "Each desk"
 
 
@@ -70,7 +70,7 @@ def _limit(
     unit: str = "",
     name: str = "",
 ) -> Any:
-    """Declare a limit: its default, and what an admin reads of it.
+    """Declare a limit: its default, its label and its help.
 
     Units: seconds, days, times, micro-USD, and tools for names of them. `name` is its name in a
     document, if another than the field's.
@@ -80,7 +80,7 @@ def _limit(
     return field(**given, metadata=told)
 
 
-# By the topic under which the policy page lists them. Those of desks stand in a desk's part.
+# The topics of the policy page, in order. Desks' limits are in the desks' parts.
 _of_people = partial(_limit, "People")
 _of_tools = partial(_limit, "Rules and tools")
 _of_run = partial(_limit, "Budgets of a run")
@@ -92,7 +92,7 @@ _of_replays = partial(_limit, REPLAYS)
 
 @dataclass(frozen=True)
 class ReferenceQuirks:
-    """Behaviour of the reference implementation that no policy of your own needs.
+    """Behaviour of the reference implementation that no policy needs.
 
     A policy document lists them among the limits.
     """
@@ -287,7 +287,7 @@ class Limits:
     )
     reference: ReferenceQuirks = ReferenceQuirks()
     desks: Overrides = _limit("", "", dict, "")  # each desk's part, by its name
-    # What a desk's part says, for one pattern; a whole version has none of it.
+    # From a desk's part, for one pattern; a whole version has none of these.
     rules: _Names = _of_desk("", (), "")
     proposable: _Names = _of_desk(
         "Tools",
@@ -295,7 +295,7 @@ class Limits:
         "Any other tool is refused before the rules are checked.",
         name="tools",
     )
-    executable: _Names = _of_desk(  # what is proposable and not off
+    executable: _Names = _of_desk(  # the proposable tools that are not off
         "Tools that are off",
         (),
         "The agent may propose them, and they are refused when they are called.",
@@ -348,7 +348,7 @@ class Limits:
 
     @cached_property
     def typed(self) -> dict[object, Any]:
-        """Return the limits of desks as their own types, by desk: who reads them keeps them."""
+        """Return the limits of desks as their own types, by desk. Readers keep them."""
         return {}
 
     def calls_of(self, tool: str) -> int:
@@ -430,10 +430,10 @@ def strict(desks: Overrides) -> Limits:
 
 
 def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
-    """Return the limits of a session of an agent elsewhere, where a policy says nothing else.
+    """Return the default limits of an external agent's session.
 
-    It may be killed and look again, as often as its calls last; what it does again is put to a
-    person by the rule `policy.repeat`.
+    A restarted agent may read again as often as its calls last; rule `policy.repeat` asks a person
+    about repeated writes.
     """
     if pattern != EXTERNAL:
         return {}
@@ -447,7 +447,7 @@ def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
 
 
 def _declared(of: type[Any]) -> Iterator[tuple[LimitField, TypeAdapter[Any]]]:
-    """Yield the limits that a class declares, with what checks their values."""
+    """Yield the limits that a class declares, each with the checker of its values."""
     for one, kind in zip(fields(of), get_type_hints(of, include_extras=True).values(), strict=True):
         if one.metadata:
             told, adapter = dict(one.metadata), TypeAdapter[Any](kind)
@@ -466,9 +466,8 @@ _OF_DESK: dict[str, TypeAdapter[Any]] = {
     "patterns": TypeAdapter(Overrides),
 }
 _CHECKS = {one.name: adapter for one, adapter in _DECLARED} | _OF_DESK
-WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part says who takes part in these
-# What a policy document may hold, what a desk's part of it may, and what may differ in one of its
-# patterns.
+WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part lists the participants of these
+# The keys of a policy document, of a desk's part, and of one of its patterns.
 KEYS = tuple(name for name, one in LIMITS.items() if one.topic != EACH_DESK)
 OF_DESK = (*(name for name, one in LIMITS.items() if one.topic == EACH_DESK), *_OF_DESK)
 OF_PATTERN = tuple(

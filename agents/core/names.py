@@ -79,7 +79,7 @@ def _digits(text: str) -> int:
 # another script is left alone, as names are.
 
 
-# Whose letters pass for each other's. Letters made for formulas and wide ones pass for all of them.
+# Scripts whose letters look alike. Letters for formulas and wide ones look like all of them.
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU")
 _DRESSED = ("MATHEMATICAL", "FULLWIDTH")
 _BLANK = ("FILLER", "VARIATION SELECTOR", "GRAPHEME JOINER", "VOWEL INHERENT", "NULL NOTE")

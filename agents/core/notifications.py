@@ -1,4 +1,4 @@
-"""Who is notified of what, and when: pure functions of rows and the time.
+"""Recipients and times of notifications: pure functions of rows and the time.
 
 A notification is one event of a request, a run or a kill switch. Each recipient gets it at most
 once, by one channel; no message can be used to decide.
@@ -25,8 +25,6 @@ UNKNOWN, UNTOLD = "unknown", "untold"
 
 
 class Kind(StrEnum):
-    """The kinds of notifications."""
-
     OPENED = "opened"
     ASSIGNED = "assigned"
     SECOND = "second"
@@ -121,7 +119,7 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
     able = {person.user for person in _able(case, known)}
     spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()
     spared |= case.snoozed_by if case.kind is Kind.HALF_TIME else set()
-    if case.kind is Kind.OPENED:  # whose it is are told that
+    if case.kind is Kind.OPENED:  # the assigned people are told
         whose = _assignees(case, known)
         spared |= {p.user for p in whose if mode_of(Kind.ASSIGNED, p.modes) is not Mode.OFF}
     told = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
@@ -140,7 +138,7 @@ def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     assigned = _assignees(case, people)
     if case.kind is Kind.ASSIGNED:
         return assigned
-    # If none of the assigned people is left, it is everybody's.
+    # If none of the assigned people is left, everybody is told.
     decide = assigned or [p for p in people if p.may_decide]
     # Above everyone's limit it can still be lowered or rejected.
     decide = [p for p in decide if p.may_grant] or decide
@@ -178,7 +176,7 @@ def _next(local: datetime, minute: int) -> datetime:
     day = local.date()
     if (local.time().replace(tzinfo=None)) >= at:
         day += timedelta(days=1)
-    # In the hour that a clock shows twice, what comes next is of the same round.
+    # In the hour that a clock shows twice, the next time is in the same pass.
     return datetime.combine(day, at, local.tzinfo).replace(fold=local.fold).astimezone(UTC)
 
 
@@ -200,7 +198,7 @@ def wait_after(tries: int) -> timedelta:
 
 
 def about(facts: Json, *, run: object, event: str) -> str:
-    """Return the key of what an event is about, by which its messages are distinguished."""
+    """Return the key of an event's object, by which its messages are distinguished."""
     if facts.get("escalation"):
         return f"request:{facts['escalation']}"
     return f"run:{run}" if run else f"event:{event}"

@@ -1,7 +1,7 @@
-"""What rows and documents of 0.2.0 hold under other names, in today's.
+"""The old names in rows and documents of 0.2.0, translated.
 
-Policy versions are never rewritten, and people keep documents as files. Pure, and the one place
-that knows: readers get today's names.
+Policy versions are never rewritten, and people keep documents as files. This is pure, and the only
+place with old names: readers get today's.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from agents.core.requests import Json
 
-FIRST_DESK = "refunds"  # of a run, an event or a limit that names none
-CURRENCY = "USD"  # of its amounts
-_ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
-SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
+FIRST_DESK = "refunds"  # of a run, an event or a limit without a desk
+CURRENCY = "USD"  # of amounts without a currency
+_ERASED_NUMBER = "customer"  # the subject of an erasure, by their number
+SUBJECT = "customer"  # the kind of a run's subject, and of a cap on open requests
 AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
-# Its limits in the config of a recorded case.
+# Limits in the config of a recorded case.
 RECORDED_LIMITS = {
     "auto_refund_limit_usd": "auto_limit_minor",
     "max_refund_per_run_usd": "run_limit_minor",
@@ -38,25 +38,25 @@ _OF_REPORTS = (
     *("briefed", "headed", "matches_facts"),
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
-# Who named an argument, in the reviews of the first desk.
+# Who named an argument, in reviews of the first desk.
 ORIGINS = {"record": "looked_up"}
-# Where the name of an argument does not read as words.
+# Argument names that do not read as words.
 LABELS = {"user_id": "Customer"}
 
-# Rulings that named no unit, by their rules.
+# Units of rulings without one, by their rules.
 _OF_DAYS, _OF_MONEY = "refunds.window", ("refunds.", "mail.")
-_OWN_LIMIT = "refund_limit_minor"  # of a person: up to what they granted at the first desk
-# Of a policy document.
+_OWN_LIMIT = "refund_limit_minor"  # a person's limit at the first desk
+# Names in a policy document.
 _RENAMED = {
     "late_roles": "late",
     "open_per_customer": "open_per_subject",
     "tells_customer": "finishes_letters",
     "tells_subject": "finishes_letters",
 }
-# Why runs ended.
+# Stop reasons.
 STOP_REASONS = {f"too_many_open_requests:{SUBJECT}": "too_many_open_requests:subject"}
-# What stood at the top for the first desk, and now in its part: its limits, its daily caps with
-# what held where a document did not name them, and what each desk has.
+# Keys at the top of an old document that belong to the first desk's part: limits, daily caps with
+# their defaults, and the content of each desk.
 _LIMITS = (
     *("auto_limit_minor", "run_limit_minor", "window_days"),
     *("told_limit_minor", "loose_topics", "null_is_none"),
@@ -88,7 +88,7 @@ def currency_of(facts: Mapping[str, Json]) -> str:
 
 
 def erased_subject(facts: Mapping[str, Json]) -> tuple[str, str]:
-    """Return desk and key of whom an event tells that their texts were erased."""
+    """Return desk and key of the subject of an erasure event."""
     number = facts.get(_ERASED_NUMBER)
     if number is not None:
         return FIRST_DESK, str(number)
@@ -96,7 +96,7 @@ def erased_subject(facts: Mapping[str, Json]) -> tuple[str, str]:
 
 
 def desk_of(facts: Mapping[str, Json]) -> str:
-    """Return the desk that an event of a launch names."""
+    """Return the desk in a launch event."""
     return str(facts.get("desk", FIRST_DESK))
 
 
@@ -107,9 +107,9 @@ def own_limits(facts: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def policy_document(document: Json) -> Json:
-    """Return a policy's document with everything of a desk in its part of `desks`.
+    """Return a policy's document with each desk's values in its part of `desks`.
 
-    A document of today is equal to what is returned; what cannot be read is left to its reader.
+    A new document is returned unchanged; unreadable parts are left to the reader.
     """
     if not isinstance(document, dict):
         return document
@@ -131,7 +131,7 @@ def _rename(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _of_first(old: Mapping[str, Json], held: Json) -> dict[str, Json]:
-    """Return the first desk's part of what stood at the top, over the part that it may have."""
+    """Return the first desk's part from the top of a document, over its existing part."""
     held = held if isinstance(held, dict) else {"caps": _caps(_CAPS)}
     part = {**held, **_part(old, held)}
     patterns = old.get("patterns", held.get("patterns")) or {}
@@ -144,7 +144,7 @@ def _of_first(old: Mapping[str, Json], held: Json) -> dict[str, Json]:
 
 
 def _part(old: Mapping[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the values of a part under today's names; limits and caps whole, with those held."""
+    """Return the values of a part under today's names; limits and caps in full, with `held`."""
     part = {key: value for key, value in old.items() if key not in _AT_TOP or key in _KEPT}
     if "proposable" in old:
         part["tools"] = old["proposable"]
@@ -171,7 +171,7 @@ def _listed(value: Json) -> list[Json]:
 
 
 def _of_declared(part: Json, old: Mapping[str, Json]) -> Json:
-    """Return a declared desk's part with what held for all desks from the top."""
+    """Return a declared desk's part, with the top's values for all desks."""
     if not isinstance(part, dict):
         return part
     held = {key: old[key] for key in ("rolling_days",) if old.get(key, _DAYS) != _DAYS}

@@ -1,11 +1,11 @@
 """Mask card numbers, IBANs and email addresses by policy, and secrets always.
 
-Text is masked before it is stored, logged or sent, in time proportional to its length whatever it
-contains: every repetition is bounded. It is searched as it would be understood,
-since a reader would decode the escapes of a model's JSON after the masking.
+Text is masked before it is stored, logged or sent, in time proportional to its length: every
+repetition is bounded. It is searched as a reader understands it, since the escapes in a model's
+JSON are decoded after the masking.
 
-A policy says for each kind whether it stays, is gone, or gets a name that stands for the value.
-Where the value's end is not certain it is gone.
+For each kind, a policy keeps the value, removes it, or replaces it by a name. A value whose end is
+uncertain is removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from agents.core.finders import (
 from agents.core.requests import Json
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
-_KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
+_KEY_MASK = "[secret]"  # of keys and tokens; no policy keeps these
 OFF, NAME, GONE = TREATMENTS = ("off", "name", "gone")  # of a kind, by policy
 _MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
@@ -42,7 +42,7 @@ _MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 ANY_MASK = re.compile(r"\[\s?(?:secret|card[ -]?numbers?|iban|e-?mail)\s?\]", re.I)
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
 _LONGEST_NUMBER = 80  # characters
-# What may precede and follow a number in JSON; in an array only after its beginning.
+# Characters around a number in JSON; in an array, those before it only at its beginning.
 _BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
 _ESCAPE = re.compile(r"\\[bfnrt]")
 _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # a text without either has nothing personal
@@ -53,17 +53,17 @@ _Find: TypeAlias = Callable[[str], Iterable[_Place]]
 
 
 class Namer(Protocol):
-    """What gives values their names: see `Pseudonyms`."""
+    """Gives names to values: see `Pseudonyms`."""
 
     def name(self, kind: str, value: str) -> str: ...
 
     def hide(self, text: str) -> str:
-        """Return a text with the names that it knows blanked out, as long as it was."""
+        """Return a text of the same length with known names blanked out."""
         ...
 
 
 class _Finder(NamedTuple):
-    """What finds a kind of value, and what is put in its place if it gets no name."""
+    """The finder of a kind of value, and the mask for values without a name."""
 
     kind: str
     find: _Find
@@ -81,7 +81,7 @@ class _Masker:
 def mask(
     text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> str:
-    """Return `text` with secrets and personal data of these kinds gone.
+    """Return `text` without secrets and personal data of these kinds.
 
     Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
     """
@@ -96,10 +96,10 @@ def mask_json(
     ours: Collection[str] = (),
     namer: Namer | None = None,
 ) -> Json:
-    """Mask every text in a JSON value, keys included, each kind as `redaction` says.
+    """Mask every text in a JSON value, keys included, by the treatments in `redaction`.
 
-    Without a `namer` what would get a name is gone. A value with nothing to mask is returned
-    itself: most are made of keys, codes and sentences of rules.
+    Without a `namer`, values that would get a name are removed. A value with nothing to mask is
+    returned itself: most consist of keys, codes and sentences of rules.
     """
     if not _may_hold(texts_of(value), ours):
         return value
@@ -110,14 +110,14 @@ def mask_json(
 
 
 def masks_in(value: Json) -> Iterator[tuple[str, str]]:
-    """Yield each mask in a JSON value, keys included, after the name of the field it stands in."""
+    """Yield each mask in a JSON value, keys included, after the name of its field."""
     if "[" in texts_of(value):
         for place, text in texts_in(value):
             yield from ((place, mask) for mask in ANY_MASK.findall(text))
 
 
 def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each text in a JSON value, keys included, after the name of the field it stands in."""
+    """Yield each text in a JSON value, keys included, after the name of its field."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, dict):
@@ -130,7 +130,7 @@ def texts_in(value: Json, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def texts_of(value: Json) -> str:
-    """Return all texts in a JSON value, keys included, a line for each: to search them at once."""
+    """Return all texts in a JSON value, keys included, one per line, for a single search."""
     texts: list[str] = []
     parts = [value]
     for part in parts:  # grows meanwhile
@@ -145,7 +145,7 @@ def texts_of(value: Json) -> str:
 
 
 def without_masks(text: str) -> str:
-    """Return a text in which no mask names anything: what it stood for is not known."""
+    """Return a text without names and masks: their values are unknown."""
     return ANY_MASK.sub(" ", text)
 
 
@@ -179,8 +179,8 @@ def _mask(text: str, masker: _Masker) -> str:
 def _may_hold(text: str, ours: Collection[str]) -> bool:
     """Tell whether a text, or a line of it, may hold something to mask; True if unsure.
 
-    A few plain searches for what each finder needs. They look at the text as it stands: letters
-    that may be read otherwise are unsure, and a name that is hidden only takes something away.
+    A few plain searches for what each finder needs. Letters with another reading count as unsure,
+    and a hidden name only removes text.
     """
     return len(text) >= _LEAST and (
         _ODD.search(text) is not None
@@ -190,7 +190,7 @@ def _may_hold(text: str, ours: Collection[str]) -> bool:
 
 
 def _read(read: Callable[[str], Reading], text: str, masker: _Masker) -> Reading:
-    """Read a text; a name in it is no value, whatever its letters look like."""
+    """Read a text; a name in it is never a value, whatever its letters look like."""
     reading = read(text)
     hidden = masker.namer.hide(reading.text) if masker.namer else reading.text
     return reading if hidden is reading.text else replace(reading, text=hidden)
@@ -235,11 +235,11 @@ def _replace_found(text: str, reading: Reading, finder: _Finder, masker: _Masker
 
 
 def _value_at(kind: str, text: str, reading: Reading, begin: int, end: int) -> str:
-    """Return the value at a place, as it is to be delivered; "" if that is not certain.
+    """Return the value at a place in its exact form; "" if that is uncertain.
 
-    Numbers without what separates their digits. An address to the letter: one whose letters were
-    read as others, or that stands in the escapes of a URL, may be another. So may one whose first
-    letter was read as an escape where no JSON began: in `WORK\\tom@x.com`.
+    Numbers lose their separators. An address with converted letters, or within a URL's escapes, may
+    be another. So may one whose first letter was read as an escape outside JSON: in
+    `WORK\tom@x.com`.
     """
     value, start = reading.text[begin:end], reading.begins[begin]
     if kind != EMAILS:
@@ -263,31 +263,31 @@ def _json_number(text: str, begin: int, end: int, *, is_in_array: bool) -> _Plac
     return begin, number.end()
 
 
-# Names that stand for masked values: one bare word for one value, which tells nothing about it.
+# Names that stand for masked values: one bare word for one value, which reveals nothing about it.
 #
-# `EMAIL-7Q2MK3XW9T` is 50 bits of a keyed digest of kind, value and workspace, so a value has the
-# same name wherever it stands, and everything that compares values compares their names. (30 bits
-# would give two of 40,000 values one name.) There are no brackets and no blanks in it, because a
-# small model drops them and would then name something else.
+# `EMAIL-7Q2MK3XW9T` is 50 bits of a keyed digest of kind, value and workspace. So a value has the
+# same name everywhere, and comparing names compares values. (30 bits would give two of 40,000
+# values one name.) It has no brackets or blanks, because a small model drops them and would then
+# name something else.
 
 
 _WORDS = {CARDS: "CARDNO", EMAILS: "EMAIL", IBANS: "IBAN"}
 _KIND = "|".join(_WORDS.values())
-_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: none is easily taken for another
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's alphabet avoids letters that look alike
 _LENGTH = 10  # letters, of 5 bits each
-# Also behind an escape in a text of JSON, whose last letter is none of the text.
+# Also after an escape in a text of JSON, whose last letter is not part of the text.
 _BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
 PSEUDONYM = re.compile(rf"{_BEGIN}(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}(?![0-9A-Za-z])")
-# What only looks like one: with a letter that none has, of another case, with another dash, with
-# some letters too many or too few, or grown together with another word. A word in small letters,
-# such as email-newsletter, does not; one in capitals does, as 3 of 100 names have no digit.
+# Text that only looks like a name: a letter no name has, another case or dash, letters too many or
+# too few, or joined to another word. A word in small letters, such as email-newsletter, does not;
+# one in capitals does, as 3 of 100 names have no digit.
 _ALIKE = re.compile(
     rf"(?:{_KIND})-[{_LETTERS}]{{{_LENGTH}}}"
     rf"|{_BEGIN}(?:(?:{_KIND})-(?:[0-9A-Z]{{5}}-?[0-9A-Z]{{5}}|[{_LETTERS}]{{8,12}})"
     rf"|(?i:e-?mail|{_KIND})[-_\u2010-\u2015\u2212]"
     r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{8,12})(?![0-9A-Za-z])"
 )
-_SUSPECT = re.compile(r"[-_\[\u2010-\u2015\u2212]")  # in each mask and in all that is alike
+_SUSPECT = re.compile(r"[-_\[\u2010-\u2015\u2212]")  # in each mask and in all that look alike
 _BETWEEN = r"(?:[\W_]|\\u[0-9a-f]{4})"  # a mark, or one escaped in a text of JSON
 _NEARLY = re.compile(  # a name as a model may spell it, with what it puts around it
     rf"(?P<open>\[\s?|(?<=\")[<({{`])?{_BEGIN}"
@@ -300,7 +300,7 @@ Naming: TypeAlias = Callable[[str, str], str]  # of a kind and a value
 
 
 def canonical(kind: str, value: str) -> str:
-    """Return what all spellings of one value share; letters that only look alike do not."""
+    """Return the common form of all spellings of a value; lookalike letters differ."""
     return value.lower() if kind == EMAILS else value
 
 
@@ -313,9 +313,9 @@ def name_of(key: str, workspace: int, kind: str, value: str) -> str:
 
 
 class Pseudonyms:
-    """The names that one run may use, and what they stand for. In memory: it reads no database.
+    """The names that one run may use, with their values, in memory.
 
-    `values` are those it knows already; `taken` are those that came since, by name, to be kept.
+    `values` are known at the start; `taken` are the new ones by name, to be stored.
     """
 
     def __init__(self, naming: Naming, values: Mapping[str, str] | None = None) -> None:
@@ -324,10 +324,9 @@ class Pseudonyms:
         self.taken: dict[str, tuple[str, str]] = {}
 
     def name(self, kind: str, value: str) -> str:
-        """Return the name of a value, and take the value in: the run may use it from now on.
+        """Return the name of a value, and let the run use it from now on.
 
-        Raises ValueError if another value has that name: one of the two would be carried out as
-        the other.
+        Raises ValueError if another value has that name: one would be used instead of the other.
         """
         name = self._naming(kind, value)
         known = self.values.setdefault(name, value)
@@ -338,13 +337,13 @@ class Pseudonyms:
         return name
 
     def hide(self, text: str) -> str:
-        """Return a text with its own names blanked out, as long as it was."""
+        """Return a text of the same length with its own names blanked out."""
         if "-" not in text:
             return text
         return PSEUDONYM.sub(lambda m: "\n" * len(m[0]) if m[0] in self.values else m[0], text)
 
     def resolve(self, value: Json) -> Json:
-        """Return a JSON value with the values of its own names in their place, keys included."""
+        """Return a JSON value with its own names replaced by their values, keys included."""
         if not self.values:
             return value
         return _map_texts(value, self._resolve_text)
@@ -353,9 +352,9 @@ class Pseudonyms:
         return PSEUDONYM.sub(lambda m: self.values.get(m[0], m[0]), text) if "-" in text else text
 
     def with_domains(self, value: Json) -> Json:
-        """Return a JSON value in which a model reads of each own address whose mail server it has.
+        """Return a JSON value that adds the mail server to each own address, for a model.
 
-        `heal` takes that back out of what it replies.
+        `heal` removes that from its replies.
         """
 
         def beside(found: re.Match[str]) -> str:
@@ -365,7 +364,7 @@ class Pseudonyms:
         return _map_texts(value, lambda text: PSEUDONYM.sub(beside, text)) if self.values else value
 
     def heal(self, text: str) -> str:
-        """Return a model's reply with the names that it nearly spelled as they are spelled."""
+        """Return a model's reply with nearly correct names corrected."""
         codes = {name[-_LENGTH:]: name for name in list(self.values)}
 
         def mend(found: re.Match[str]) -> str:
@@ -382,7 +381,7 @@ class Pseudonyms:
         return _NEARLY.sub(mend, text) if codes else text
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
-        """Yield masks, foreign names and what looks like a name, after the field each stands in."""
+        """Yield masks, foreign names and lookalikes of names, each after its field."""
         if not any(self._unknown(texts_of(value))):
             return
         for place, text in texts_in(value):
@@ -390,7 +389,7 @@ class Pseudonyms:
 
     def _unknown(self, text: str) -> Iterator[str]:
         hidden = self.hide(text)
-        bare = hidden.upper()  # an own code that is left stands in no name
+        bare = hidden.upper()  # an own code left over is in no name
         yield from (code for name in list(self.values) if (code := name[-_LENGTH:]) in bare)
         if _SUSPECT.search(text):
             yield from ANY_MASK.findall(hidden)
@@ -398,20 +397,20 @@ class Pseudonyms:
 
 
 def names_in(value: Json) -> Iterator[str]:
-    """Yield the names, of whatever run, that stand in a JSON value."""
+    """Yield all names of any run in a JSON value."""
     if has_name(value):
         for _, text in texts_in(value):
             yield from PSEUDONYM.findall(text)
 
 
 def has_name(value: Json) -> bool:
-    """Tell whether a name, of whatever run, stands in a JSON value."""
+    """Tell whether a JSON value has a name of any run."""
     texts = texts_of(value)
     return "-" in texts and PSEUDONYM.search(texts) is not None
 
 
 class _Kinds:
-    """Names that say no more than a kind."""
+    """Replaces names by their kind alone."""
 
     def name(self, kind: str, value: str) -> str:
         return _MASKS[kind]
@@ -421,7 +420,7 @@ class _Kinds:
 
 
 def without_values(text: str) -> str:
-    """Return a text as it would be if every value were gone, whether it holds names or values."""
+    """Return a text without values, whether it has names or values."""
     masks = {word: _MASKS[kind] for kind, word in _WORDS.items()}
     kept = mask_json(text, dict.fromkeys(KINDS, NAME), namer=_Kinds())
     return PSEUDONYM.sub(lambda found: masks[found[0].partition("-")[0]], kept)

@@ -1,4 +1,4 @@
-"""The kinds of requests to a person: their words, and what each answer does.
+"""The kinds of requests to a person: their words, and the effect of each answer.
 
 Queue, card, form, trace, commands and docs use this table. A tool may have its own words for a
 request to run it: `Tool.request`, a copy of ACTION.
@@ -24,8 +24,8 @@ _DID = {
 }
 # As a form sends them.
 APPROVE, ADJUST, SEND_BACK, REJECT = "approve", "adjust", "send_back", "reject"
-# What a person may change: the arguments that the tool opens, a text, a step's instructions; or
-# what they write, the answer to a question.
+# What a person may change: the arguments that the tool opens, a text, or a step's instructions; or
+# write, the answer to a question.
 ARGUMENTS, TEXT, INSTRUCTIONS, ANSWER = "arguments", "text", "instructions", "answer"
 
 
@@ -45,47 +45,47 @@ class RequestKind:
 
     name: str
     stored: str
-    tag: str  # stands in a row where others have an amount
+    tag: str  # shown in a row where others have an amount
     asks: str
     note: str  # under the headline, while it waits
     answers: tuple[Answer, ...]
     change: str  # what `adjust` changes; "": nothing
-    reason: str  # the label of the field beside the answer
-    undone: str  # after a no, an end of time or a run that is over
-    done: str = ""  # what happened, once it did; "": what the person did
+    reason: str  # the label of the field next to the answer
+    undone: str  # after a rejection, an expiry or the run's end
+    done: str = ""  # the result, once it is known; "": the person's action
     it: str = "the request"
     did: Mapping[EscalationState, str] = field(default_factory=lambda: _DID)
-    words: Mapping[EscalationState, str] = field(default_factory=dict)  # of its state, if others
+    words: Mapping[EscalationState, str] = field(default_factory=dict)  # of its state, if different
     opened: str = "Asked for approval{what}{case} ({reason})."
-    grants: tuple[str, ...] = ()  # ready reasons for a yes
-    refusals: tuple[str, ...] = ()  # and for a no
+    grants: tuple[str, ...] = ()  # ready reasons for an approval
+    refusals: tuple[str, ...] = ()  # and for a rejection
     changed: str = ""  # `done` where the person changed something; "": the same
-    pending: str = ""  # allowed, and not carried out yet
-    under_way: str = ""  # begun, and its outcome not known
+    pending: str = ""  # allowed, and not executed yet
+    under_way: str = ""  # begun, and its outcome is unknown
     awaits: str = "approval"
-    expires: str = "rejected"  # what becomes of it once nobody answers in time
-    lost: str = ""  # asks whether it happened, where its outcome was lost
-    runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
-    settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
+    expires: str = "rejected"  # the outcome if nobody answers in time
+    lost: str = ""  # asks for the outcome, if it was lost
+    runs_tool: bool = False  # an approval starts a call, which is executed or has a reason why not
+    settles_call: bool = False  # states the outcome of an earlier call: an approval starts nothing
     ends_run: bool = False  # whatever the answer
     turn: str = ""  # the title of its turn; "": that of its tool or step
     labels: Mapping[str, str] = field(default_factory=dict)  # of what is changed, by argument
-    # What became of its call, by the state of the effect: {tool}, {of}, {amount}, {about}, {to}.
+    # Sentences on its call, by the state of the effect: {tool}, {of}, {amount}, {about}, {to}.
     events: Mapping[str, str] = field(default_factory=dict)
     may_be_simulated: bool = False  # answered by the program that plays a person
 
     @property
     def starts_nothing(self) -> bool:
-        """Tell whether no answer to it starts a call, so that no kill switch keeps it back."""
+        """Tell whether no answer starts a call, so that kill switches do not hold it."""
         return self.settles_call or self.change == ANSWER
 
     @property
     def expiry_words(self) -> str:
-        """Return how an expired request ended, as the beginning of a sentence."""
+        """Return the end of an expired request, as the beginning of a sentence."""
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
     def what_was_done(self, state: str, granted: str = "", asked: str = "") -> str:
-        """Return what a person did: "took over the case", "approved 8.00 instead of 9.00".
+        """Return a person's action: "took over the case", "approved 8.00 instead of 9.00".
 
         The amounts are of money, and "" if there is none.
         """
@@ -94,7 +94,6 @@ class RequestKind:
         return self.did[EscalationState(state)].format(it=granted or asked or self.it)
 
     def answer(self, verdict: str) -> Answer | None:
-        """Return the answer for a verdict, or None."""
         return next((one for one in self.answers if one.verdict == verdict), None)
 
 
@@ -140,7 +139,7 @@ ACTION = RequestKind(
     may_be_simulated=True,
 )
 
-# A pattern's own question, about an action that is no tool's: only its run heeds the answer.
+# A pattern's own question about an action without a tool: only its run uses the answer.
 ADVICE = replace(
     ACTION,
     name="advice",
@@ -157,7 +156,7 @@ ADVICE = replace(
     runs_tool=False,
 )
 
-# What an agent answers, where a rule asks a person first.
+# An agent's answer, when a rule asks a person first.
 FINAL = replace(
     ADVICE,
     name="answer",
@@ -297,7 +296,7 @@ HAND_OVER = RequestKind(
     turn="Handed over: a case that no specialist takes",
 )
 
-# What an agent elsewhere asks a person. The answer goes to it, and nothing is carried out.
+# A question of an external agent. The answer goes to it, and nothing is executed.
 INQUIRY = RequestKind(
     name="inquiry",
     stored="inquiry",
@@ -389,5 +388,4 @@ LAPSES = {
 
 
 def answer_of(took_effect: object) -> EscalationState:
-    """Return the answer to a request that would have said this."""
     return EscalationState.APPROVED if took_effect else EscalationState.REJECTED

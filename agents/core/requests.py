@@ -74,10 +74,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Await:
-    """Wait for what an agent elsewhere proposes next. Reply: {"call", "name", "args"} or {"end"}.
+    """Wait for an external agent's next proposal. Reply: {"call", "name", "args"} or {"end"}.
 
     `call` is the number of the call's row; `end` is the agent's last words. Under the label TAKE it
-    waits until the agent takes a call that it is to execute itself.
+    waits until the agent takes a call to execute it.
     """
 
     label: str
@@ -85,7 +85,7 @@ class Await:
 
 @dataclass(frozen=True)
 class Say:
-    """Put a line on the record, once. Reply: None."""
+    """Record a line once. Reply: None."""
 
     label: str
     kind: str  # of the event: verdict.rendered

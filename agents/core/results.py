@@ -1,4 +1,4 @@
-"""What came of a goal: whether an end means that something was carried out."""
+"""The outcome of a goal: whether an end means that something was executed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agents.core.requests import Json
 
 
 class CameOf(StrEnum):
-    """What came of the goal of a run that is done."""
+    """The outcome of a finished run's goal."""
 
     CARRIED_OUT = "carried_out"  # a call that writes
-    ANSWERED = "answered"  # only words, that claim no more
+    ANSWERED = "answered"  # only words without further claims
     NOTHING = "nothing_done"
-    BLOCKED = "blocked"  # the policy blocked calls, in a session that then ended with words
+    BLOCKED = "blocked"  # the policy blocked calls of a session, which then ended with words
 
 
-# In the outcome of a run that is stopped: what its agent answered after a block, as no result.
+# The agent's answer after a block, in the outcome of a stopped run; it is no result.
 AFTER_BLOCK = "after_block"
 IN_WORDS = {
     CameOf.CARRIED_OUT: "carried out",
@@ -32,10 +32,10 @@ WORDS = {one: f"Done: {words}" for one, words in IN_WORDS.items()}
 def came_of(
     outcome: Json, *, has_written: bool, writes: Collection[str], is_blocked: bool = False
 ) -> CameOf:
-    """Return what came of a goal, from a run's outcome; `writes` are tools that could have.
+    """Return the outcome of a goal by its run's outcome; `writes` are the tools that could write.
 
-    An end that says `done`, or claims a deed, without one has done nothing. `is_blocked` tells that
-    calls were blocked: that counts whatever the end says.
+    An end that says `done`, or claims a deed, without one has done nothing. `is_blocked`: calls
+    were blocked, which counts whatever the end says.
     """
     if has_written:
         return CameOf.CARRIED_OUT
@@ -47,7 +47,7 @@ def came_of(
 
 
 def words_of(outcome: Json) -> str:
-    """Return what came of the goal of a run that is done; "" for one that ended before 0.3.0."""
+    """Return the outcome of a finished run's goal; "" for one that ended before 0.3.0."""
     kept = outcome.get("came_of", "") if isinstance(outcome, dict) else ""
     return WORDS[CameOf(kept)] if kept in set(CameOf) else ""
 
@@ -56,7 +56,7 @@ def words_of(outcome: Json) -> str:
 
 
 _SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")
-# What makes no claim of a sentence: it denies, or it speaks of what may be.
+# Words without a claim: a denial, or a possibility.
 _DENIES = re.compile(
     r"n't\b|\b(?:not|never|cannot|unable|nothing|nobody|if|once|would|could)\b", re.I
 )
@@ -69,7 +69,7 @@ _DEEDS = (
     *("pay", "paid", "send", "sent", "mak", "made", "done", "complet", "process", "initiat"),
     *("execut", "carri", "enter", "book", "schedul", "arrang"),
 )
-_FORMS = r"(?:e|d|ed|red|led|ing|es|s)?\b"  # so that nobody completely free completes anything
+_FORMS = r"(?:e|d|ed|red|led|ing|es|s)?\b"  # so that "nobody", "completely" and "free" are no deeds
 _ADVERBS = r"(?:(?:be|been|being|now|just|already|then|also|successfully)\s+)*"
 
 
@@ -79,7 +79,7 @@ def asks_only(goal: str) -> bool:
 
 
 def claims_deed(text: str, tools: Iterable[str] = ()) -> bool:
-    """Tell whether a text says that something was done or will be; `tools` name what can be."""
+    """Tell whether a text claims a deed or announces one; `tools` name the possible deeds."""
     words = {word for name in tools for word in name.split("_") if len(word) > 2}
     verbs = rf"(?:{'|'.join(map(re.escape, sorted({*_DEEDS, *words})))}){_FORMS}"
     claim = re.compile(

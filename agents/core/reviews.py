@@ -1,4 +1,4 @@
-"""A policy's review of an action: what it may know, and the rulings that it is made of.
+"""A policy's review of an action: its facts, and its rulings.
 
 Facts are from the ledger and the run, never from a model's text.
 """
@@ -19,23 +19,23 @@ T = TypeVar("T")
 
 
 class Border(Protocol):
-    """Between a run, which knows names of masked values, and desk code, which gets the values."""
+    """Translates between a run, which has names, and desk code, which gets values."""
 
     def resolve(self, value: Json) -> Json:
-        """Return what desk code is handed: values in place of the run's own names."""
+        """Return the input of desk code: values instead of the run's own names."""
         ...
 
     def name(self, value: Json) -> Json:
-        """Return what desk code said as it may be kept and compared: names in place of values."""
+        """Return desk code's output for storing and comparing: names instead of values."""
         ...
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
-        """Yield what stands for a value that the run cannot tell, after its field."""
+        """Yield what stands for a value that the run does not know, after its field."""
         ...
 
 
 class Open:
-    """No border: nothing is named, so only masks stand for what nobody can tell."""
+    """Translates nothing: only masks stand for unknown values."""
 
     def resolve(self, value: Json) -> Json:
         return value
@@ -48,13 +48,13 @@ class Open:
 
 
 class ReadOnce:
-    """What was read from the same arguments or limits: each rule of a review asks for it."""
+    """A cache of what was read from arguments or limits, for all rules of a review."""
 
     def __init__(self) -> None:
         self._read: list[tuple[object, Any]] = []
 
     def get(self, source: object, read: Callable[[], T]) -> T:
-        """Return what `read` made of this very object the first time. Raises what it raises."""
+        """Return what `read` returns for this object, read once. Raises what it raises."""
         for known, found in self._read:
             if known is source:
                 kept: T = found
@@ -66,7 +66,7 @@ class ReadOnce:
 
 @dataclass(frozen=True)
 class DeskFacts:
-    """What a rule of a declared desk may look at; types are those of `agents.sdk`."""
+    """The facts for rules of a declared desk; types are those of `agents.sdk`."""
 
     own: Any  # the desk's own facts
     case: Any  # the console's own knowledge of the run
@@ -79,9 +79,9 @@ class DeskFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rules of every desk may look at; a desk that ships may add facts of its own."""
+    """The facts for rules of all desks; a desk may add its own."""
 
-    # Sentences that no letter may contain: a run that did nothing knows nothing of other runs.
+    # Sentences that no letter may contain: a run without effects knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
     NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
         *("outdated", "sent_back_by", "called_before", "unfit", "repeats", "rejected"),
@@ -91,36 +91,36 @@ class Facts:
         tuple[str, ...]
     ] = ()  # phrases, as patterns, besides those of core.statements
 
-    evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
-    scope: Json = None  # the day and the region that a report is about; None: it is no report
-    accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
+    evidence: tuple[Json, ...] = ()  # specialists' findings, for an answer to rest on
+    scope: Json = None  # the day and the region of a report; None: not a report
+    accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision accepted
     ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
-    # Findings that no longer hold, but are about to be written to someone.
+    # Findings that no longer hold, but would be written to someone.
     outdated: Mapping[str, str] = field(default_factory=dict)
-    letter: str = ""  # the argument of this action that someone outside will read; "": none
+    letter: str = ""  # the argument of this action that an outsider reads; "": none
     own_words: tuple[str, ...] = ()  # passages of a letter that no record has as they stand
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
     called_before: bool = False  # a declared desk's tool, by a run that this one repeats
-    # Who named each argument of a call that writes, and those that a person has to compare.
+    # Who named each argument of a call that writes, and the arguments that a person has to compare.
     origins: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[Json, ...] = ()
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
-    # The earlier calls of an agent's session that did or may do the same, as they were proposed.
+    # Earlier calls of the session that did or may do the same, as they were proposed.
     repeats: tuple[Json, ...] = ()
-    # What a reviewer rejected of the same, whoever had proposed it: the request, its run, in words.
+    # What a reviewer rejected about the same: the request, its run, in words.
     rejected: Json = None
-    resource: str = ""  # what a call takes from, where its arguments do not say it
-    # Of an argument that nobody named: what a person may choose, each value in words.
+    resource: str = ""  # what a call takes from, if no argument says it
+    # A person's choices for an argument that nobody named, each value in words.
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     desk: DeskFacts | None = None  # of a declared desk, which has no other facts
     border: Border = field(default_factory=Open)  # never kept
-    once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # nor is this
+    once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # also not stored
 
     @property
     def unattended(self) -> Mapping[str, int]:
-        """Return what went out today without a person, of the launcher and of the workspace."""
+        """Return the launcher's and the workspace's payments of today without a person."""
         known: Mapping[str, int] = self.desk.stored["unattended"] if self.desk else {}
         return known
 
@@ -141,7 +141,7 @@ class Facts:
             return self.desk.stored | {name: kept for name, kept in found.items() if kept}
         own = ("desk", "border", "once")
         kept = {name: value for name, value in vars(self).items() if name not in own}
-        # As facts were kept before these were there.
+        # For facts stored without these.
         for name in self.NEWER:
             if not kept[name]:
                 del kept[name]

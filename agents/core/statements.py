@@ -52,8 +52,8 @@ def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
 # No list of forbidden words is ever complete, so this is a list of allowed phrases. They greet,
 # thank, apologise for trouble, introduce what follows and ask for an answer. They are whole
 # phrases, because single words make sentences ("We can, and we will"). None names an amount, a
-# payment, a day, a place, a wish, a promise or a denial, each may occur once in a letter, and the
-# letter's layout is plain: marks, blanks and repetitions can spell a number too.
+# payment, a day, a place, a wish, a promise or a denial. Each may occur once in a letter, and the
+# layout is plain: marks, blanks and repetitions can spell a number too.
 
 
 _PHRASES = r"""
@@ -111,14 +111,14 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
 def free_passages(
     text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()
 ) -> list[str]:
-    """Return the passages that hold those words, as the text has them, in order."""
+    """Return the passages with those words, as in the text, in order."""
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         text = text.replace(sentence, "\n")
     return [part for _, part in _parts(text) if part and not _is_courtesy(part, phrases_of_desk)]
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands between marks, after the line that it stands in."""
+    """Yield the text between marks, after its line."""
     for line in filter(None, (line.strip() for line in text.split("\n"))):
         *parts, last = (part.strip() for part in _BETWEEN.split(line))
         yield from ((line, part) for part in [*parts, *([last] if last else [])])

@@ -40,15 +40,15 @@ class EscalationState(StrEnum):
         return self.value.replace("_", " ")
 
 
-GRANTED = (EscalationState.APPROVED, EscalationState.ADJUSTED)  # a person said yes
+GRANTED = (EscalationState.APPROVED, EscalationState.ADJUSTED)  # a person approved
 DECIDED = frozenset({*GRANTED, EscalationState.REJECTED, EscalationState.SENT_BACK})
 
 
 class EffectState(StrEnum):
     INTENDED = "intended"  # committed before the call; its outcome is not known yet
     DONE = "done"
-    REFUSED = "refused"  # the system of record said no, or never did it
-    UNKNOWN = "unknown"  # the key does not tell: a person is asked
+    REFUSED = "refused"  # the system of record refused it, or never did it
+    UNKNOWN = "unknown"  # the key does not show it: a person is asked
 
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)

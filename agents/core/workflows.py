@@ -193,7 +193,7 @@ def _mode(said: Mapping[str, Json]) -> Supervision:
     return _MODES[word]
 
 
-# What is checked, and bound to parameters, before anything runs.
+# Checks before anything runs, and the binding of parameters.
 
 Values = Mapping[str, str]
 

@@ -91,7 +91,6 @@ class Compiled:
     related: Sequence[Related] = ()
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
-        """Return the rows of the answer."""
         rows: list[tuple[Any, ...]] = require_answer(done).fetchall()
         return [self._read(row) for row in rows] if self.readings else rows
 
@@ -138,7 +137,6 @@ class CompiledSelect(Generic[M]):
         return Pending(lambda: [tuple(row) for row in found.rows(done)])
 
     def first(self, **given: object) -> M | None:
-        """Return the first row, or None."""
         return next(iter(self.all(**given)), None)
 
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
@@ -159,7 +157,7 @@ class CompiledSelect(Generic[M]):
         except EmptyResultSet:  # nothing is in a list without values
             sql, places = "SELECT 1 WHERE 1 = 0", ()
         columns = [column for column, _, _ in compiler.select]
-        # What belongs to no column, like a sum, has the name that it was annotated with, if any.
+        # A column without a model's field, like a sum, has its annotated name, if any.
         names = [
             column.target.attname if isinstance(column, Col) else alias or ""
             for column, _, alias in compiler.select
@@ -276,7 +274,7 @@ def _add_related(
 
 
 def attach(row: Model, name: str, related: Model | None) -> None:
-    """Have a row know the row that its column `name` refers to, as Django does after reading it.
+    """Link a row to the row that its column `name` refers to, as Django does after reading it.
 
     Assigning it would compare types, databases and keys; here all are known to fit.
     """

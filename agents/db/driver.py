@@ -273,22 +273,22 @@ def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
 _EXECUTE: dict[str, Execute] = {"sqlite": _on_sqlite, "postgresql": _on_postgresql}
 
 
-# Named locks that last until the transaction ends, of what need not have a row: only on PostgreSQL,
-# which queues those who wait; SQLite has one writer.
+# Named locks until the transaction ends, for things without a row. Only PostgreSQL has them and
+# queues waiters; SQLite has one writer.
 
 
 def send_lock(name: str, *, shared: bool = False) -> None:
-    """Send for a lock, in an open pipeline if any. Many may share it, or one has it alone."""
+    """Send for a lock, in an open pipeline if any. Many may share it, or one holds it alone."""
     database = this_connection()
     if database.vendor == "postgresql":
         send(database, _SHARED if shared else _ALONE, [name])
 
 
 def take_lock(name: str) -> None:
-    """Take a lock alone, and wait even for a process that holds it and stands still.
+    """Take a lock alone; wait even for a process that hangs while it holds the lock.
 
-    PostgreSQL ends its transaction after ten idle seconds (`idle_in_transaction_session_timeout`),
-    which is longer than anybody else waits for a lock.
+    PostgreSQL ends such a transaction after ten idle seconds
+    (`idle_in_transaction_session_timeout`), which is longer than all other waits for a lock.
     """
     database = this_connection()
     if database.vendor == "postgresql":
@@ -298,7 +298,7 @@ def take_lock(name: str) -> None:
 
 
 def is_of_a_lock(error: BaseException) -> bool:
-    """Tell whether an error of the database means that others held what was needed for too long."""
+    """Tell whether a database error means that a needed lock was held for too long."""
     state = getattr(error.__cause__, "sqlstate", "")
     name = getattr(error.__cause__, "sqlite_errorname", "")
     return state == "55P03" or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))

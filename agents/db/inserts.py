@@ -44,7 +44,6 @@ def send_rows(*rows: Model) -> Pending[None]:
 
 
 def _mark_saved(row: Model, key: object) -> None:
-    """Mark a row as saved under this key."""
     row.pk = key
     row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
@@ -196,7 +195,6 @@ def _quote(field: Field[Any, Any]) -> str:
 
 
 def _values(row: Mapping[str, Any], columns: Columns, vendor: str) -> list[Any]:
-    """Return a row's values for the driver."""
     return [
         value
         if type(value := row[name]) in AS_THEY_ARE and not is_json

@@ -1,9 +1,9 @@
 """Find runs by words, with the database's own index.
 
-A word matches the beginning of a word of the run in any case: in its goal, its subject's key and
-name, its stop reason and its own key, which is one word. Anything but letters and digits separates
-words. PostgreSQL has a generated column that no model declares; SQLite has a table (FTS5) that
-triggers on the run maintain, also on erasure. Migration 0054 created both.
+A word matches the beginning of a word of the run in any case. The index has the run's goal, its
+subject's key and name, its stop reason, and its own key as one word. Anything but letters and
+digits separates words. PostgreSQL has a generated column that no model declares; SQLite has a table
+(FTS5) that triggers maintain, also on erasure. Migration 0054 created both.
 """
 
 from __future__ import annotations

@@ -239,7 +239,6 @@ def _waiting_for(run: Run, held: Escalation | None) -> dict[str, Json]:
 
 
 def _outcome_of(call: ProposedCall, own: list[Step]) -> dict[str, Json]:
-    """Return a call's outcome by its steps."""
     row, run = call.row, call.run
     texts = ("reason", "sentence", "tool", "rule", "changed_by", "decided_by", "comment")
     outcome: dict[str, Json] = {"key": row.key, "status": WAITING, "kind": "tool", "repeats": []}

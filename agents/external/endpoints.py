@@ -82,7 +82,6 @@ add_problems(api)
 
 
 def agent_of(request: HttpRequest) -> ExternalAgent:
-    """Return the agent of the request's key."""
     agent: ExternalAgent = request.auth  # type: ignore[attr-defined]  # set by ninja
     return agent
 

@@ -42,7 +42,6 @@ def agents(request: HttpRequest) -> HttpResponse:
 
 @action
 def agent_add(request: HttpRequest) -> HttpResponse:
-    """Add an agent."""
     workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
     try:
         only(given, _ADDED)

@@ -184,7 +184,6 @@ def _can_sign() -> bool:
 
 
 def sign_permit(claims: dict[str, Json]) -> str:
-    """Return a signed permit."""
     import jwt  # optional dependency
 
     key, kid = signing_key(settings.OPSCONSOLE_PERMIT_KEYS[0])

@@ -64,8 +64,6 @@ class Awaited(NamedTuple):
 
 
 class _WaitRequest(NamedTuple):
-    """A request that waits."""
-
     awaited: Awaited
     token: str
     seconds: float

@@ -148,14 +148,13 @@ class Copy:
             **_new_references(original),
         }
         self.pattern = _pattern(self.words)
-        for hashed in original.hashed_bodies:  # they are of what is renamed by now
+        for hashed in original.hashed_bodies:  # they depend on values that are renamed by now
             self.words.update({old: sha256(self.rename(body)) for old, body in hashed.items()})
             self.pattern = _pattern(self.words)
 
     def _names(
         self, original: Original, name: str, kinds: Iterable[str], arguments: Iterable[str]
     ) -> dict[str, str]:
-        """Return what the copy's subject is called, by what the original's is."""
         (key, new), label = self.keys, original.run.subject_label
         if not key:
             return {}
@@ -200,7 +199,7 @@ class Copy:
             if isinstance(column, ForeignKey):
                 parent = self.made.get((column.related_model, value))
                 columns[column.attname] = parent.pk if parent else value
-            elif column.name == "resource" and value:  # the desk's number of it
+            elif column.name == "resource" and value:  # the desk's number
                 columns[column.name] = self._resource(value)
             elif isinstance(value, datetime):
                 columns[column.attname] = self.clock(value)
@@ -240,7 +239,7 @@ class Copy:
         return facts
 
     def _resource(self, key: str) -> str:
-        """Return the key of the copy of what a call takes from, where that is a row."""
+        """Return the copy's key of a call's resource, if that is a row."""
         table = self.desk.past and self.desk.past.resource
         return str(self.made[(table, int(key))].pk) if table else key
 

@@ -25,8 +25,6 @@ from agents.runs import kill_switch, trace
 
 @dataclass(frozen=True)
 class RunTopic:
-    """A run's page."""
-
     pk: UUID
     letter = "r"
 

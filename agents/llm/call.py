@@ -78,7 +78,6 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
 
 
 def request_for(question: Question, server: Backend) -> dict[str, Json]:
-    """Return the request body for a question."""
     model = "demo" if server.demo else model_of(question)
     if question.is_probe:
         return {"model": model, **PROBE}

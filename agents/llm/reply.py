@@ -194,7 +194,6 @@ def chunks_in(body: bytes | bytearray) -> int:
 
 
 def _has_ended(body: bytes) -> bool:
-    """Tell whether a stream has ended."""
     return _ENDED.search(body) is not None
 
 

@@ -43,8 +43,6 @@ _ROUNDS = 1000  # of the hash of 96 random bits
 
 @dataclass(frozen=True)
 class DemoPerson:
-    """Someone in the demo."""
-
     name: str
     role: Role
     limit_minor: int | None = None  # at the first desk with amounts
@@ -124,15 +122,15 @@ def _write(path: Path, passwords: dict[str, str]) -> None:
 # Work that they have begun: a team, a tier, and requests that they share.
 
 _TEAM, _NAME = "leads", "Leads"
-_SOON = 30 * 60  # seconds until what is launched from then on expires: somebody can see that
+_SOON = 30 * 60  # seconds until later requests expire: soon enough to be seen
 _SNOOZED = timedelta(minutes=10)
 
 
 def begin_work(workspace: Workspace, *, at: datetime) -> bool:
-    """Share the open requests, and have one person approve one that takes two.
+    """Share the open requests, and let one person approve one that takes two.
 
-    Once, and only with the demo's own model: another would cost time and money. Return whether
-    this was done.
+    Once, and only with the demo's own model: another would cost time and money. Return whether this
+    was done.
     """
     if not is_demo() or Team.objects.filter(workspace=workspace).exists():
         return False
@@ -157,7 +155,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         _share(workspace, rita, mara, at=at)
     with suppress(refusal.Refused):
         _approve_as_first(workspace, mara, admin, at=at)
-    with suppress(refusal.Refused):  # at the end, as what waits at the start waits longer
+    with suppress(refusal.Refused):  # last, as requests that wait from the start wait longer
         _publish(workspace, admin, escalation_seconds=_SOON)
     return True
 

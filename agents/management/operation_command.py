@@ -47,17 +47,17 @@ class OperationCommand(BaseCommand):
             return self.act(options, **given)
 
     def act(self, options: dict[str, Any], **given: Any) -> str | None:
-        """Call the operation with what is `given`: its time, who acts, and whom it is about."""
+        """Call the operation with `given`: its time, its actor, and its object."""
         raise NotImplementedError
 
 
 def argument(*names: str, **form: Any) -> Adding:
-    """Return what adds this argument, in the words of argparse."""
+    """Return a function that adds this argument, in the words of argparse."""
     return lambda parser: parser.add_argument(*names, **form)
 
 
 def one_of(*arguments: Adding, required: bool = False) -> Adding:
-    """Return what adds these arguments, of which only one can be given."""
+    """Return a function that adds these arguments, of which only one can be given."""
 
     def add(parser: Any) -> None:
         group = parser.add_mutually_exclusive_group(required=required)
@@ -68,7 +68,7 @@ def one_of(*arguments: Adding, required: bool = False) -> Adding:
 
 
 def acting(who: str) -> Adding:
-    """Return what adds the person in whose name the command acts."""
+    """Return a function that adds the person in whose name the command acts."""
     return argument("--as", dest="actor", required=True, help=who)
 
 
@@ -87,7 +87,7 @@ SWITCH = (
 
 
 def switch_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the switch of a command's arguments and the reason, as operations take them."""
+    """Return a command's switch and reason, as operations take them."""
     scope, target = Scope.WORKSPACE, ""
     for narrower in (Scope.PATTERN, Scope.TOOL, Scope.AGENT):
         if (named := options[narrower.value]) is not None:
@@ -95,7 +95,7 @@ def switch_of(options: dict[str, Any]) -> dict[str, Any]:
     return {"scope": scope, "target": target, "reason": options["reason"]}
 
 
-# What commands look up: a person, a workspace, a desk, and the actor.
+# Look-ups of commands: a person, a workspace, a desk, and the actor.
 
 
 def user_named(name: str) -> User:
@@ -119,7 +119,7 @@ def workspace_named(slug: str) -> Workspace:
 
 
 def desk_of(workspace: Workspace, given: str | None) -> str:
-    """Return the desk that is asked for, by default the first installed one of the workspace.
+    """Return the requested desk, by default the workspace's first installed one.
 
     Raises CommandError.
     """
@@ -136,7 +136,7 @@ def desk_of(workspace: Workspace, given: str | None) -> str:
 
 
 def currency_of(desk: str, given: str | None) -> str:
-    """Return the currency that is asked for, by default the only one of the desk's amounts.
+    """Return the requested currency, by default the only one of the desk's amounts.
 
     Raises CommandError.
     """

@@ -28,7 +28,7 @@ class ExternalAgent(models.Model):
     desk = models.CharField(max_length=40)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     created_at = models.DateTimeField()
-    paused_at = models.DateTimeField(null=True)  # since then it opens and proposes nothing
+    paused_at = models.DateTimeField(null=True)  # since then it may open and propose nothing
     key_prefix = ""  # of the key that a request came with; no column
 
     class Meta:
@@ -68,10 +68,10 @@ class AgentKey(models.Model):
 
 
 class AgentCall(models.Model):
-    """A call that an agent proposed under a key of its own, or the end of its session.
+    """A call that an agent proposed under its own key, or the end of its session.
 
-    A session is what was opened under one reference. The arguments stand here until a slot of the
-    run takes the call; then they are its step's.
+    A session has one reference. The arguments are stored here until a slot of the run takes the
+    call; then its step has them.
     """
 
     agent = models.ForeignKey(ExternalAgent, models.PROTECT, related_name="calls", db_index=False)
@@ -83,12 +83,12 @@ class AgentCall(models.Model):
     asked = models.JSONField(null=True)  # null once a slot has it
     # The names that stand for values in it which the agent sent itself, and may read again.
     masked = models.JSONField(default=list)
-    key_prefix = models.CharField(max_length=16, blank=True)  # of the agent's key that it came with
+    key_prefix = models.CharField(max_length=16, blank=True)  # of the agent's key in the request
     side_by_side = models.BooleanField(default=False)  # need not wait for the one before
     step = models.CharField(max_length=200, blank=True)  # the key of the step that it answers
     proposed_at = models.DateTimeField()
-    withdrawn_at = models.DateTimeField(null=True)  # since then it is not carried out any more
-    # What its agent, which executed it, says came of it: {"executed", "result"}.
+    withdrawn_at = models.DateTimeField(null=True)  # since then it may not be executed
+    # Its agent's report: {"executed", "result"}.
     reported = models.JSONField(null=True)
 
     class Meta:
@@ -99,9 +99,9 @@ class AgentCall(models.Model):
             ),
         ]
         indexes = [
-            # What a run still has to take, in order, and how many it has had.
+            # Calls that a run still has to take, in order, and their number.
             models.Index(fields=["run", "step", "id"], name="call_of_run"),
-            # What an agent was told, in order, and how many calls it made in a minute.
+            # An agent's calls in order, and their number in a minute.
             models.Index(fields=["agent", "id"], name="call_of_agent"),
         ]
 
@@ -113,7 +113,7 @@ class Scope(StrEnum):
     WORKSPACE = "workspace"
     PATTERN = "pattern"
     TOOL = "tool"
-    AGENT = "agent"  # one that runs elsewhere
+    AGENT = "agent"  # an external agent
 
 
 class SwitchStage(StrEnum):
@@ -189,7 +189,7 @@ class KillSwitch(models.Model):
         return self.target == named[Scope(self.scope)]
 
     def holds(self) -> Q:
-        """Return the condition for escalations whose action it stops: `stops` as a filter."""
+        """Return the condition for requests whose action it stops: `stops` as a filter."""
         held = Q(workspace=self.workspace_id)
         if self.scope == Scope.PATTERN:
             held &= Q(run__pattern=self.target)
@@ -234,7 +234,7 @@ class Endpoint(models.Model):
     fault = models.CharField(max_length=LONGEST_FAULT, blank=True, db_default="")  # the newest
     rests_until = models.DateTimeField(null=True)
     recovered_at = models.DateTimeField(null=True)  # when it last answered after a failure
-    # Which of its models answer with a call where one is forced: by name, found on a day.
+    # Which models return a forced call: by name, found on a day.
     tool_calls = models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict)
 
     objects = EndpointQuerySet.as_manager()

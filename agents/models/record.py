@@ -333,7 +333,6 @@ class Head(models.Model):
         return f"head {self.number}"
 
     def plain(self) -> seals.SealedHead:
-        """Return the head in the form of `record.seals`."""
         return seals.SealedHead(
             number=self.number,
             at=spell_time(self.at),

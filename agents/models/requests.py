@@ -69,7 +69,7 @@ class Escalation(models.Model):
     granted_minor = models.BigIntegerField(null=True)  # of its amount
     patch = models.JSONField(null=True)  # the arguments that the person set
     comment = models.TextField(blank=True)
-    # Of a decided call: what it asked for, as a digest (engine.desk.repeats); "" of all others.
+    # A decided call's content as a digest (engine.desk.repeats); "" for others.
     likeness = models.CharField(max_length=64, blank=True, default="", db_default="")
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
     # Why an approval was not carried out, as a code; "" if it was or still may be.
@@ -147,7 +147,7 @@ class Escalation(models.Model):
                 condition=~Q(not_carried_out=""),
                 name="escalation_not_carried_out",
             ),
-            # What was rejected about a subject, and the newest decision about the same.
+            # Rejections about a subject, and the newest decision about the same.
             models.Index(
                 fields=["workspace", "subject_key", "decided_at"],
                 condition=~Q(likeness=""),

@@ -57,29 +57,29 @@ class Run(models.Model):
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     desk = models.CharField(max_length=40)
-    # Whom or what it may act on: the desk's own key, and the name at the launch.
+    # The subject that it may act on: the desk's own key, and the name at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
     # The version of its pattern's requests; a worker of an older release does not claim it.
     question_version = models.PositiveSmallIntegerField(db_default=1)
-    scope = models.JSONField(null=True)  # of a report: what it is about, as texts by name
+    scope = models.JSONField(null=True)  # what a report is about, as texts by name
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    # Of a run that an agent elsewhere opened: who, and its own name for the session.
+    # The external agent that opened the run, and its own name for the session.
     agent = models.ForeignKey(
         "agents.ExternalAgent", models.PROTECT, null=True, related_name="runs", db_index=False
     )
     reference = models.CharField(max_length=200, null=True)  # noqa: DJ001 - null: no agent's
-    claims = models.JSONField(null=True)  # what its agent says of itself: framework, link, summary
+    claims = models.JSONField(null=True)  # its agent's claims: framework, link, summary
     # While it listens and nobody calls: when its agent counts as silent.
     idle_until = models.DateTimeField(null=True)
-    # The ended run that this one repeats or goes on from; its unique index finds the newer of two.
+    # The ended run that this one repeats or continues; its unique index finds the newer of two.
     again_of = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
     )
-    # Of a run that was asked on: what the runs before it were asked, did and read, oldest first.
+    # For a continued run: goals, results and readings of the runs before it, oldest first.
     before = models.JSONField(null=True)
     # Makes a double submit one run; null without a form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above
@@ -96,7 +96,7 @@ class Run(models.Model):
     stop_reason = models.CharField(max_length=200, blank=True)
     event_count = models.PositiveBigIntegerField(default=0)
     head_hash = models.CharField(max_length=64, blank=True)  # of the run's newest event
-    # Whether values stand behind names in it (MaskedValue): without, nobody looks for them.
+    # Whether names in it have values (MaskedValue): without, nobody looks for them.
     has_values = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
@@ -129,7 +129,7 @@ class Run(models.Model):
             models.Index(fields=["workspace", "-created_at", "-id"], name="run_list"),
             # The list's filter by subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
-            # The ends that the list's filter offers.
+            # The stop reasons that the list's filter offers.
             models.Index(fields=["workspace", "stop_reason"], name="run_stop_reason"),
             # For the worker: claimable runs, and expired leases.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
@@ -166,7 +166,7 @@ class Run(models.Model):
 
     @property
     def opener(self) -> str:
-        """Return who launched it: a person, or an agent with the person who owned it then."""
+        """Return its launcher: a person, or an agent with its owner at that time."""
         who = self.launched_by.get_username()
         return f"agent {self.agent.name} of {who}" if self.agent else who
 
@@ -377,7 +377,7 @@ class Effect(models.Model):
     """
 
     run = models.ForeignKey("agents.Run", models.PROTECT, related_name="effects")
-    step = models.OneToOneField("agents.Step", models.PROTECT)  # one effect a step
+    step = models.OneToOneField("agents.Step", models.PROTECT)  # one effect per step
     key = models.CharField(max_length=120, unique=True)  # the idempotency key the tool is given
     tool = models.CharField(max_length=60)
     args = models.JSONField()
@@ -395,8 +395,8 @@ class Effect(models.Model):
     result = models.JSONField(null=True)
     intended_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
-    # Of a call that an agent elsewhere executes: until then it may report what came of it, and
-    # nobody says that nothing did.
+    # Until then an external agent may report the outcome of its call, and nobody says that there
+    # was none.
     report_due_at = models.DateTimeField(null=True)
 
     objects = EffectQuerySet.as_manager()
@@ -443,7 +443,7 @@ class Effect(models.Model):
 
 
 def target_of(run: Run, action: Action) -> CallTarget:
-    """Return what an action is about and how much it moves; of what is no call, its run's."""
+    """Return an action's subject and amount; without a call, the run's subject."""
     desk, given = DESKS[run.desk], action.get("args") or {}
     tool = desk.tools.get(str(action.get("name")))
     if tool is None:
@@ -539,7 +539,7 @@ class Book(models.Model):
         return self.name
 
 
-# The values behind the names that a run uses, encrypted: what it took in itself, nothing else.
+# The values behind the names that a run uses, encrypted: only those that it took in itself.
 
 
 if TYPE_CHECKING:
@@ -549,11 +549,11 @@ _KEPT_AS = "_pseudonyms"  # on a run's object
 
 
 class ValuesLocked(Exception):
-    """This process lacks the key of stored values, or of their names. Nothing is lost by that."""
+    """This process lacks the key of stored values, or of their names. Nothing is lost."""
 
 
 class MaskedValue(models.Model):
-    """One value of one run. The row proves itself: in another place it stands for nothing."""
+    """One value of one run. The row proves itself: moved elsewhere, it has no meaning."""
 
     run = models.ForeignKey(
         "agents.Run", models.CASCADE, related_name="masked_values", db_index=False
@@ -572,7 +572,7 @@ _OF_RUN = CompiledSelect(lambda: MaskedValue.objects.filter(run=Param("run")).or
 
 
 def cipher() -> MultiFernet:
-    """Return what encrypts with the newest key, and decrypts with any."""
+    """Return a cipher that encrypts with the newest key, and decrypts with any."""
     return _cipher((settings.OPSCONSOLE_VALUE_KEY, *settings.OPSCONSOLE_VALUE_OLD_KEYS))
 
 
@@ -583,7 +583,6 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def naming(workspace_id: int) -> Naming:
-    """Return what names values in a workspace."""
     return partial(name_of, settings.OPSCONSOLE_NAMING_KEY, workspace_id)
 
 
@@ -601,12 +600,12 @@ def pseudonyms_of(run: Run) -> Pseudonyms:
 
 
 def give_pseudonyms(run: Run, names: Pseudonyms) -> None:
-    """Have a run use these names."""
+    """Let a run use these names."""
     setattr(run, _KEPT_AS, names)
 
 
 def read_values(workspace_id: int, rows: Iterable[MaskedValue]) -> Iterator[tuple[str, str]]:
-    """Yield names with their values. A row that was changed, swapped or copied here has none.
+    """Yield names with their values; none for a row that was changed, swapped or copied here.
 
     Raises ValuesLocked.
     """
@@ -624,15 +623,15 @@ def read_values(workspace_id: int, rows: Iterable[MaskedValue]) -> Iterator[tupl
 
 
 def taken_by(run: Run) -> Pseudonyms | None:
-    """Return a run's names if it has taken values in that are not stored yet."""
+    """Return a run's names if it has values that are not stored yet."""
     names: Pseudonyms | None = vars(run).get(_KEPT_AS)
     return names if names and names.taken else None
 
 
 def keep_values(run: Run, names: Pseudonyms) -> None:
-    """Store what was taken in since, in the transaction of what quotes it, with the run locked.
+    """Store new values in the transaction of what quotes them, with the run locked.
 
-    The run's row is to say that it `has_values`.
+    The caller sets `has_values` in the run's row.
     """
     taken = dict(names.taken)
     # A person's words and a tool's result may bring the same value at the same time.

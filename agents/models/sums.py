@@ -14,8 +14,8 @@ class CaseDay(models.Model):
         "agents.Workspace", models.CASCADE, related_name="+", db_index=False
     )
     day = models.DateField()
-    # run.STATE and stop.REASON, of all workspaces, stand under the first; request.STATE,
-    # call.automatic and call.permitted under each; "" under the first, of every day
+    # First run.STATE and stop.REASON, of all workspaces; below each, request.STATE, call.automatic
+    # and call.permitted; "" below the first on every day.
     outcome = models.CharField(max_length=220, blank=True)
     currency = models.CharField(max_length=3, blank=True)  # "" without an amount
     count = models.PositiveBigIntegerField()

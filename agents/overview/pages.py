@@ -270,7 +270,6 @@ def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
 def _by_outcome(
     requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> Chart:
-    """Chart the cases of each day by outcome."""
     counted = [(s.day, _WORDS.get(s.state, ""), s.count) for s in requests]
     counted += [(s.day, _AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
     return chart([_AUTOMATIC, _APPROVED, _REJECTED, _EXPIRED], dates, counted)

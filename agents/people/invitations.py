@@ -212,7 +212,6 @@ def invitation_send(request: HttpRequest) -> HttpResponse:
 
 @action
 def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Revoke an invitation."""
     user = access.person(request)
     made = access.invitation_to_revoke(user, pk)
     try:

@@ -76,8 +76,6 @@ def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
 
 @dataclass(frozen=True)
 class _Publication:
-    """The publication of a version."""
-
     version: PolicyVersion | None  # None: the version is gone
     number: int
     by: str  # "": the workspace was created with it
@@ -290,7 +288,6 @@ def _limits(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _amounts(one: LimitField, values: Iterable[Json]) -> Iterator[tuple[str, int, str]]:
-    """Yield each amount once."""
     for minor in {money.minor if (money := money_of(value)) else value for value in values}:
         yield one.unit, minor, one.label
 

@@ -137,8 +137,6 @@ class LimitLine:
 
 @dataclass(frozen=True)
 class DeskPart:
-    """One desk of a version."""
-
     name: str
     title: str
     brief: str  # the brief of its agents, or that the desk is not installed here
@@ -200,7 +198,6 @@ def _about(name: str) -> list[LimitLine]:
 
 
 def _caps(by_currency: Mapping[str, Json]) -> list[LimitLine]:
-    """Return the daily cap of each currency."""
     return [
         LimitLine(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
         for currency, caps in sorted(by_currency.items())

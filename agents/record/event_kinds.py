@@ -542,7 +542,6 @@ class RecordedRows:
     rows: Rows = field(default_factory=dict)
 
     def take(self, event: Linked) -> None:
-        """Apply an event."""
         kind = EVENTS.get(event.covered["kind"])
         try:
             if kind and kind.change:

@@ -67,7 +67,6 @@ def seal_head(head: SealedHead, key: str) -> SealedHead:
 
 
 def is_sealed(head: SealedHead, key: str) -> bool:
-    """Tell whether a head was sealed with a key."""
     return hmac.compare_digest(_seal(head, key).encode(), head.seal.encode())
 
 

@@ -277,7 +277,6 @@ def _cells(
 
 
 def reply_of(step: Step) -> Json:
-    """Return the reply of a step that has one."""
     return step.reply
 
 

@@ -260,8 +260,6 @@ _ANY_END = ("skip", True)
 
 @dataclass(frozen=True)
 class _Offer:
-    """A scenario to launch."""
-
     key: str
     title: str
     watch: str  # what to watch for

@@ -56,8 +56,6 @@ class _RunRow:
 
 
 class RunFilter(Filter):
-    """The filter of the list of runs."""
-
     fields = (
         Field("text", "Words, subject or run"),
         Field("subject", "Subject (number or key)", "subject_key"),

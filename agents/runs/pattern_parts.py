@@ -64,8 +64,6 @@ class Task:
 
 @dataclass(frozen=True)
 class _TaskAttempt:
-    """One dispatch of a task."""
-
     bar: Bar
     role: str
     told: str
@@ -196,8 +194,6 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
 
 @dataclass(frozen=True)
 class SpecialistAttempt:
-    """One specialist's attempt, and their answer."""
-
     number: str
     target: str
     role: str
@@ -262,8 +258,6 @@ class _Phase:
 
 @dataclass
 class _Round:
-    """One round of a step."""
-
     number: int
     said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None

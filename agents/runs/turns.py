@@ -342,7 +342,6 @@ class Axis:
     length: float  # of the whole axis, in drawn seconds
 
     def bar(self, begin: float, end: float) -> Bar:
-        """Return the place of [begin, end)."""
         x, until = self._place(begin), self._place(end)
         width = max(until - x, _LEAST)
         return Bar(round(min(x, 100 - width), 2), round(width, 2))

@@ -370,8 +370,6 @@ class EventContext:
 
 @dataclass(frozen=True)
 class EventSentence:
-    """One event that is to be worded."""
-
     kind: str
     facts: EventFacts
     actor: str

@@ -172,7 +172,6 @@ class Keyset:
         return found.filter(behind, **{f"{self.column}__{than}e": when})
 
     def page(self, found: QuerySet[M], mark: str, most: int) -> Page[M]:
-        """Return the page after a mark."""
         return self.cut(list(self.after(found, mark).order_by(*self.order)[: most + 1]), most)
 
     def cut(self, rows: Sequence[R], most: int) -> Page[R]:

@@ -23,7 +23,6 @@ class Deed:
     args: Mapping[str, Json]
 
     def is_done_by(self, tool: str, args: Json) -> bool:
-        """Tell whether a call is this deed."""
         return tool == self.tool and all(args.get(name) == self.args[name] for name in self.args)
 
 

@@ -111,7 +111,6 @@ def read_ledger(thread: str, customer: int, *, book: int, at: datetime, has_acte
 
 
 def review_event(step: int, action: Action, judged: ReviewResult) -> Entry:
-    """Return the event of a review."""
     deciding = judged.deciding
     said = {"decision": judged.decision, "rule": deciding.rule, "reason": deciding.reason}
     return Entry("action.ruled", {"step": step, "action_sha256": sha256(action), **said})

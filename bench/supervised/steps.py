@@ -19,7 +19,6 @@ Steps: TypeAlias = Sequence[dict[str, Any]]  # action, observation; a ruling whe
 
 
 def key_of(thread: str, step: int) -> str:
-    """Return the idempotency key of a step."""
     return f"{thread}:{step}"
 
 

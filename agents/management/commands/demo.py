@@ -132,7 +132,6 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
 
 
 def programs(*, host: str, port: int) -> list[Program]:
-    """Return the demo's processes."""
     manage = settings.OPSCONSOLE_MANAGE
     web = [*manage, "serve", "--host", host, "--port", str(port)]
     # At a model's pace, so that a run can be watched.

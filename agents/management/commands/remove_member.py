@@ -1,4 +1,4 @@
-"""Take somebody out of a workspace."""
+"""Remove a member from a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take a person's second factor away who lost it, where no admin can."""
+"""Remove a lost second factor, where no admin can."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            # A refusal takes back the workspace, person and policy version made for the run.
+            # A refusal rolls back the workspace, person and policy version made for the run.
             with by_command(ACTOR), transaction.atomic():
                 run, human = self._launch(options)
         except Refused as no:
@@ -157,7 +157,6 @@ def _trace_line(line: dict[str, Json]) -> str:
 
 
 def _of_phase(line: dict[str, Json]) -> str:
-    """Return a phase with its outcome, if it has one."""
     said = line.get("verdict") or line.get("person") or ", ".join(line.get("triggers", ()))
     round_ = f" round {line['round']}" if line["round"] else ""
     return f"     {line['step']} {line['phase']}{round_}{': ' if said else ''}{said}"

@@ -31,7 +31,7 @@ class Command(BaseCommand):
             host=host,
             port=port,
             lifespan="off",
-            # Else a client on this machine, or behind a proxy on it, names its own address.
+            # Otherwise a client on this machine, or behind its proxy, could name its own address.
             proxy_headers=False,
             server_header=False,
             access_log=False,

@@ -1,4 +1,4 @@
-"""Add an agent that runs elsewhere, or change it and its keys."""
+"""Add an external agent, or change it and its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say what became of a call of unknown outcome whose run has ended."""
+"""Record the outcome of a call that is unknown and whose run has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a worker: take runs that can go on, and sweep."""
+"""Run a worker: drive runs, and sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agents.notifications.outbox import deliver_all, deliver_until
 
 
 async def _until(stop: asyncio.Event) -> None:
-    """Send notifications and verify the record beside the runs."""
+    """Send notifications and verify the record at the same time."""
     await asyncio.gather(deliver_until(stop), verify_until(stop))
 
 

@@ -179,7 +179,6 @@ def chosen_workspace(request: HttpRequest) -> Workspace:
 
 
 def page_frame(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
-    """Return the frame of an admin's page."""
     workspaces = access.workspaces_to_notify(access.person(request))
     around = {"nav": "notifications", "tabs": tabs()}
     return {**around, "workspace": workspace, "workspaces": workspaces}
