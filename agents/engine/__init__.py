@@ -1,1 +1,1 @@
-"""The engine: names each request of a pattern, records it, carries it out, records the reply."""
+"""The engine: names each request of a pattern, records it, executes it, records the reply."""

@@ -29,7 +29,7 @@ PROGRESS = (
     *("cost_micro_usd", "model", "ended_at"),
 )
 
-UnderLock: TypeAlias = Callable[["Commit"], object]  # a write that needs the transaction's locks
+UnderLock: TypeAlias = Callable[["Commit"], object]  # a write under the transaction's locks
 
 
 class NewRow(NamedTuple):

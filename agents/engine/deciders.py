@@ -31,8 +31,8 @@ from agents.models import (
 from agents.sdk.desk import tools_at
 from agents.sdk.desk_tools import DeskTool
 
-_OWNED, _SHOWN = "agent.set", "agent_key.made"  # events; a key is shown to the actor of its own
-_REPEATS = 4  # runs of a chain whose launchers a search for stuck requests looks at
+_OWNED, _SHOWN = "agent.set", "agent_key.made"  # events; the second's actor saw the key
+_REPEATS = 4  # runs of a chain whose launchers count in the search for stuck requests
 OPEN_TO_ALL = Demand()
 
 
@@ -40,7 +40,7 @@ OPEN_TO_ALL = Demand()
 class Roster:
     """The people around a request, read once for all decisions here."""
 
-    reviewers: Sequence[Membership]  # who may say no: people, and none of its parties
+    reviewers: Sequence[Membership]  # who may reject: people who are not parties
     teams: Mapping[int, Sequence[Team]]  # by user; those of reviewers and of the reader
     parties: Collection[int]  # users
 
@@ -74,7 +74,7 @@ def deciders(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
 
 
 def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, Membership]]:
-    """Return those who may grant the requested amount or, after a first approval, its amount.
+    """Return those who may grant the requested amount, or the first approval's.
 
     Each with their own limit, the lowest first.
     """
@@ -105,9 +105,9 @@ def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Members
 
 
 def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
-    """Return at most `most` open requests, newest first, that nobody is left to decide.
+    """Return at most `most` open requests, newest first, that nobody can decide.
 
-    One query finds those that every reviewer may be a party to; each of them is then looked at.
+    One query finds those to which every reviewer may be a party; each of them is then checked.
     """
     people = Membership.objects.filter(
         workspace=OuterRef("workspace"), role__in=DECIDES, user__is_active=True, is_simulated=False
@@ -145,9 +145,9 @@ def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
 def parties_of(run: Run) -> set[int]:
     """Return the users whom four eyes excludes from deciding about a run.
 
-    These are the launchers of the run and of those it repeats, as all pursue one goal. For a run
-    that an agent opened, also whoever has owned the agent since, and whoever saw a key of it that
-    was used in these runs.
+    They are the launchers of the run and of those it repeats, as all pursue one goal. For an
+    external agent's run they are also its owners since, and everyone who saw a key used in these
+    runs.
     """
     chain, began = {run.pk: run.launched_by_id}, run.created_at
     before = run.again_of_id
@@ -174,7 +174,7 @@ def _keys_of(runs: Collection[UUID]) -> set[str]:
 
 
 def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
-    """Return the name of who was shown each key of an agent, by prefix; "" where it is unknown."""
+    """Return the name of the person who saw each key of an agent, by prefix; "" if unknown."""
     seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
     found = User.objects.filter(username__in=set(seen.values()))
     people = set(found.values_list("username", flat=True))
@@ -182,7 +182,7 @@ def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, st
 
 
 def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
-    """Return the kind, time, actor and facts of the events of an agent's owners and keys."""
+    """Return the events of an agent's owners and keys as kind, time, actor and facts."""
     of_agent = Event.objects.filter(
         workspace=agent.workspace_id, run=None, kind__in=(_OWNED, _SHOWN), facts__agent=agent.name
     )
@@ -192,7 +192,7 @@ def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
 def _viewers(
     told: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
 ) -> dict[str, str]:
-    """Return the actor who made each key, by prefix: it was shown to them. No command is a user."""
+    """Return the actor who made each key, by prefix: they saw it. A command is not a user."""
     made = {facts["key"]: actor for kind, _, actor, facts in told if kind == _SHOWN}
     return {key: made[key] for key in keys if key in made}
 

@@ -1,8 +1,8 @@
-"""Drive a flow: replay what is recorded, do what is not.
+"""Drive a flow: replay its recorded steps, then do new ones.
 
-One loop over strands. A strand that needs a person stays where it is while its siblings run on,
-so a run waits exactly when nothing is left to do and the root has not ended. The same holds for a
-strand that must wait for a time: its siblings' work is not thrown away.
+One loop over strands. A strand that needs a person pauses while its siblings run, so a run waits
+exactly when nothing is left to do and the root has not ended. The same holds for a strand that must
+wait for a time: its siblings' work is kept.
 
 A strand's result is committed at once while others are busy, as they may take long and a crash
 would lose it. If none is busy, it is committed with the next step (decision 1).
@@ -25,11 +25,11 @@ _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
 class WaitsForPerson(Exception):
-    """The step waits for a person, or for an agent that runs elsewhere."""
+    """The step waits for a person, or for an external agent."""
 
 
 class Later(Exception):
-    """The run can go on only after `pause`; until then it occupies no worker.
+    """The run can continue only after `pause`; until then it occupies no worker.
 
     A duration, not a time: only the database's clock decides.
 
@@ -49,13 +49,13 @@ class Later(Exception):
 
 
 class Executor(Protocol):
-    """Answers what a pattern requests."""
+    """Answers a pattern's requests."""
 
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply or None. Raises WaitsForPerson, Diverged."""
 
     async def do(self, key: str, request: Request) -> Reply:
-        """Carry out the request and record the reply. Raises WaitsForPerson, Later."""
+        """Execute the request and record the reply. Raises WaitsForPerson, Later."""
 
     async def keep(self) -> None:
         """Commit the replies so far, because other strands are still busy."""
@@ -133,7 +133,7 @@ def _advance(
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
-    """Start a waiting sibling in place of a strand that has ended or waits for a person."""
+    """Start a waiting sibling instead of a strand that has ended or waits for a person."""
     if strand.parent:
         _begin_one(strand.parent, ready)
 
@@ -144,7 +144,7 @@ def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> Non
 
 
 def _heed_cancel() -> None:
-    """Cancel the drive if it was cancelled, even if the step took that for its own timeout."""
+    """Cancel the drive if it was cancelled, even if the step mistook that for its own timeout."""
     task = asyncio.current_task()
     if task and task.cancelling():
         raise asyncio.CancelledError
@@ -170,7 +170,7 @@ async def _came(
     """Give a finished reply to its strand."""
     try:
         ready.append((strand, await doing))
-    except WaitsForPerson:  # the strand stays where it is until a person decides
+    except WaitsForPerson:  # the strand waits until a person decides
         _next_in_line(strand, ready)
     except Later as wait:
         later.append(wait)

@@ -1,4 +1,4 @@
-"""End a run, close what was approved in it, and let go on what waits for its end."""
+"""End a run, close its approvals, and wake what waits for its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def end_run(
     asked_people: bool = True,
     **columns: object,
 ) -> None:
-    """End a run. Approvals that were not carried out are closed with it. Raises LostRun.
+    """End a run, and close approvals that were not executed. Raises LostRun.
 
     Without `asked_people` there can be none. Call with the run locked.
     """
@@ -39,10 +39,10 @@ def end_run(
 
 
 def is_open_earlier(run: Run, *, but: Run | None = None) -> bool:
-    """Tell whether an earlier run of an agent's session has not ended, `but` one that ends now.
+    """Tell whether an earlier run of an external agent's session is open, except `but`.
 
-    Call with the run locked. What ends one locks the newest after it, so that it is seen here or
-    wakes the newest.
+    Call with the run locked. A transaction that ends a run locks the newest after it, so it is seen
+    here or wakes the newest.
     """
     earlier = [pk for pk in run.earlier_runs() if but is None or pk != but.pk]
     return bool(earlier) and Run.objects.filter(pk__in=earlier).exclude(state__in=ENDED).exists()
@@ -53,7 +53,7 @@ def _wake_last_run(commit: Commit) -> None:
     run = commit.run
     session = Run.objects.filter(agent=run.agent_id, reference=run.reference)
     ending = session.filter(calls__key=LAST_WORDS, calls__step="").exclude(pk=run.pk)
-    # One that is driven may be about to wait.
+    # A driven run may be about to wait.
     for last in ending.exclude(state__in=ENDED).select_for_update(of=("self",)):
         if last.state == RunState.WAITING and not is_open_earlier(last, but=run):
             with Commit(last, at=commit.at) as later:
@@ -61,28 +61,28 @@ def _wake_last_run(commit: Commit) -> None:
                 ring(last.pk)
 
 
-# Approvals that were not carried out. An approval ends in its effect or with a reason: on its row,
-# for pages, and as an event of its run. Code that ends a run, asks a person again about the same
-# action, admits another amount, records a tool's refusal or tells an agent elsewhere that its call
-# was not executed calls `close_approvals`.
+# Approvals that were not executed. An approval ends in its effect or with a reason: on its row, for
+# pages, and as an event of its run. Code that does one of these calls `close_approvals`: ends a
+# run, asks a person again about the same action, admits another amount, records a tool's refusal,
+# or tells an external agent that its call was not executed.
 
 
-# Kinds whose approval the run carries out; for an unknown effect the answer itself is the end.
+# Kinds whose approval the run executes; for an unknown effect the answer itself is the end.
 CARRIED_OUT = tuple(dict.fromkeys(kind.stored for kind in KINDS if not kind.settles_call))
-OWN_ENDS = ("success", NO_SPECIALIST)  # how a run ends after doing what was allowed
+OWN_ENDS = ("success", NO_SPECIALIST)  # ends of a run that did what was allowed
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
 
 def turn_of(key: str) -> str:
-    """Return the prefix that the steps of one proposal share: ``2/`` for ``2/person#2``."""
+    """Return the common prefix of a proposal's steps: ``2/`` for ``2/person#2``."""
     return f"{key.rpartition('/')[0]}/"
 
 
 def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = None) -> list[Entry]:
-    """Mark a run's, or one turn's, approvals that were not carried out. Return their events.
+    """Close the approvals of a run, or of one turn, that were not executed. Return their events.
 
     Call with the run's row locked. `why` is a code such as a stop reason, whose quotation is cut
-    off. `but` is an escalation that is being carried out.
+    off. `but` is an approval that is being executed.
     """
     code = ":".join(why.split(":")[:2])[:120]
     entries = []
@@ -101,8 +101,8 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
     return entries
 
 
-# Read at the end of a run that asked people, and at every intent.
-# One whose call took effect, or may have, was carried out.
+# Read at the end of a run that asked people, and at every intent. A call that took effect, or may
+# have, was executed.
 _APPROVALS = CompiledSelect(
     lambda: (
         Escalation.objects.filter(
@@ -122,8 +122,8 @@ _APPROVALS = CompiledSelect(
 def _is_heeded(escalation: Escalation, why: str) -> bool:
     """Tell whether an ending run followed a decision that allows no call.
 
-    An approval counts as followed if the run ended by itself, a correction once the agent was
-    asked again.
+    An approval counts as followed if the run ended by itself, a correction once the agent was asked
+    again.
     """
     if why in OWN_ENDS or escalation.kind == INQUIRY.stored:
         return True
@@ -150,18 +150,18 @@ def _is_read(escalation: Escalation) -> bool:
     )
 
 
-# Calls that an agent elsewhere took back: nothing of them begins any more.
+# Calls that an external agent withdrew: none of them begins.
 
 
-WITHDRAWN = "withdrawn"  # why such a call was not carried out
-UNTAKEN = "untaken"  # the same, if the end of its session took it back
-LAST_WORDS = "end"  # the key of the call with which an agent ends a session
+WITHDRAWN = "withdrawn"  # the reason for not executing such a call
+UNTAKEN = "untaken"  # the same, if its session's end withdrew it
+LAST_WORDS = "end"  # the key of the call that ends a session
 
 
 def why_withdrawn(run: Run, turn: str, *, by_agent: bool) -> str:
-    """Return why the call of a turn, which is withdrawn, is not carried out any more.
+    """Return why a turn's withdrawn call is not executed.
 
-    The end of its session takes back what its agent would execute (`by_agent`).
+    The end of a session withdraws what its agent would execute (`by_agent`).
     """
     mine = AgentCall.objects.filter(run=run, step=f"{turn}call")
     ended_at = _end_of(run).values("proposed_at")
@@ -180,12 +180,12 @@ def _end_of(run: Run) -> QuerySet[AgentCall]:
 
 
 def is_withdrawn(run: Run, turn: str) -> bool:
-    """Tell whether an agent has taken back the call of a turn. Call with the run locked."""
+    """Tell whether an agent has withdrawn the call of a turn. Call with the run locked."""
     return fetch_withdrawn(run, turn).get()
 
 
 def fetch_withdrawn(run: Run, turn: str) -> Pending[bool]:
-    """Fetch what `is_withdrawn` tells, in an open pipeline if any."""
+    """Fetch the answer of `is_withdrawn`, in an open pipeline if any."""
     if run.agent_id is None:
         return Pending(lambda: False)
     found = _WITHDRAWN.fetch_tuples(run=run.pk, step=f"{turn}call")

@@ -42,7 +42,7 @@ def open_escalation(
 ) -> str:
     """Put a step's action into the inbox, or return whose requests fill it.
 
-    A question about the outcome of a call is put even into a full inbox.
+    A question about a call's outcome ignores the limit.
     """
     at = commit.at
     run, asked = step.run, kind_of(kind, action)
@@ -70,7 +70,7 @@ def open_escalation(
     of_tier = _put_to_tier(escalation)
     by_key = {"run": run.pk, "key": step.key}
     with pipeline():
-        steps = commit.send_steps()  # the escalation refers to its own
+        steps = commit.send_steps()  # the request refers to its own
         keys = send_columns(
             Escalation, [{**vars(escalation), "step_id": by_key}], keys={"step_id": STEP_BY_KEY}
         )
@@ -90,7 +90,7 @@ def open_escalation(
 
 
 def _resource_in(review: Json) -> str:
-    """Return what a call takes from by the facts of its review; "" where its arguments say it."""
+    """Return a call's resource by the facts of its review; "" where its arguments have it."""
     return str((review.get("facts") or {}).get("resource") or "")
 
 
@@ -101,10 +101,10 @@ LAUNCHER, SUBJECT = "launcher", "subject"  # as stored
 
 
 def fetch_full(run: Run, limits: Limits) -> Pending[str]:
-    """Ask whose requests fill the inbox, maybe together with other things.
+    """Fetch whose requests fill the inbox, in an open pipeline if any.
 
-    The answer is LAUNCHER or SUBJECT, or "" where there is room. It holds as long as the
-    workspace's row is locked: whoever opens a request locks it first.
+    The answer is LAUNCHER, SUBJECT, or "" if there is room. It holds while the workspace's row is
+    locked: openers of requests lock it first.
     """
     by_launcher, about_subject = limits.open_per_launcher, limits.open_per_subject
     if by_launcher is None and (about_subject is None or not run.subject_key):
@@ -136,7 +136,7 @@ def _count_open(**those: object) -> Coalesce:
     return Coalesce(Subquery(counts.values("count")), 0)
 
 
-# Asked at each launch and at each request: both in one statement, each by its own index.
+# Read at each launch and at each request: both in one statement, each by its own index.
 _OPEN = CompiledSelect(
     lambda: Workspace.objects.filter(pk=Param("workspace")).values_list(
         _count_open(run__launched_by=Param("launcher")),
@@ -145,9 +145,9 @@ _OPEN = CompiledSelect(
 )
 
 
-# The team of a request's tier is asked, and the next tier's if it does not answer in time. Who may
-# decide depends on the amount alone (see `core.decisions`); climbing changes only who is asked.
-# After the last tier the request expires, which counts as a no.
+# A request goes to its tier's team, and to the next tier's without an answer in time. The amount
+# alone decides who may decide (see `core.decisions`); climbing changes only who is asked. After the
+# last tier the request expires, which counts as a rejection.
 
 
 def _put_to_tier(escalation: Escalation) -> dict[str, Json]:
@@ -165,7 +165,7 @@ def _put_to_tier(escalation: Escalation) -> dict[str, Json]:
 
 
 def climb(pk: int, *, at: datetime) -> bool:
-    """Put one request to its next tier if its present one has not answered in time."""
+    """Move a request to its next tier if its present one has not answered in time."""
     with transaction.atomic():
         run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
         run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
@@ -200,7 +200,7 @@ def climb(pk: int, *, at: datetime) -> bool:
 
 
 def _put_to(escalation: Escalation, tiers: Tiers, place: int, *, at: datetime) -> dict[str, Json]:
-    """Set which tier a request is put to, and until when. Return that as facts."""
+    """Set a request's tier, and until when. Return that as facts."""
     tier = tiers[place]
     team = (
         tier.team and Team.objects.filter(workspace=escalation.workspace_id, slug=tier.team).first()

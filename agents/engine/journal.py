@@ -1,10 +1,9 @@
-"""The steps that a run has recorded, and the recording of further ones.
+"""The recorded steps of a run, and the recording of new ones.
 
-Writes wait in memory until the run is about to act on the outside world; then one transaction
-commits them all and proves that the run is still ours. A crash before that loses only work without
-outside effects, which may be repeated. A call that changes and costs nothing needs no commit before
-it; during a long call, pending writes are committed.
-One class, since reading, batching and budgets share the recorded steps.
+Writes wait in memory until the run is about to act on the outside world. Then one transaction
+commits them all and proves that the run is still ours. A crash before that loses only repeatable
+work. A call that changes and costs nothing needs no commit before it; during a long call, pending
+writes are committed. One class, since reading, batching and budgets share the recorded steps.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from agents.models.runs import give_pseudonyms, taken_by
 
 T = TypeVar("T")
 _MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
-AWAIT = "await"  # the kind of a step that an agent elsewhere answers
+AWAIT = "await"  # the kind of a step that an external agent answers
 USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
@@ -56,15 +55,15 @@ class Journal:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.kept_at = time.monotonic()  # when the run was ours, at least
+        self.kept_at = time.monotonic()  # the last time at which the run was certainly ours
         # Before its first claim a run has no steps.
         self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
             attach(step, "run", run)
         self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
-        self.ahead: LookedUp | None = None  # the answer to the look-up of the run's desk
-        # Kept, as reading them at each step would make a long run's cost quadratic.
+        self.ahead: LookedUp | None = None  # the desk's look-up
+        # Cached, as reading them at each step would make a long run's cost quadratic.
         self.uses = sorted((s for s in self.steps.values() if s.kind == USE), key=_POSITION)
         self._calls: dict[str, Call] = {}
         self._position = max(map(_POSITION, self.steps.values()), default=0)
@@ -77,7 +76,7 @@ class Journal:
             # Of any step, ended or not: a person may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
-        self.has_turned_away = False  # a request was not put to a person, so its flow can go on
+        self.has_turned_away = False  # a request was not opened, so its flow can continue
         self._draft = Draft()
         self._unfenced: list[UnderLock] = []  # not committed yet
         self._lock = asyncio.Lock()
@@ -89,7 +88,7 @@ class Journal:
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
 
-        Raises WaitsForPerson if a person or an agent elsewhere has to answer, Diverged if another
+        Raises WaitsForPerson if a person or an external agent has to answer, Diverged if another
         request was recorded.
         """
         step = self.steps.get(key)
@@ -162,7 +161,7 @@ class Journal:
         return Reply(step.reply, step.failed)
 
     def turn_away(self, failed: str, step: Step, commit: Commit) -> None:
-        """End, under lock, a step whose request is not put to a person after all."""
+        """End, under lock, a step whose request is not opened after all."""
         step.failed, step.ended_at, self.has_turned_away = failed, commit.at, True
         commit.update(step, "failed", "ended_at")
         commit.say("step.failed", {"key": step.key, "failed": failed})
@@ -246,7 +245,7 @@ class Journal:
 
     async def _commit_waiting(self, work: UnderLock | None) -> None:
         async with self._lock:
-            if self._lost:  # later writes rest on what it lost
+            if self._lost:  # later writes depend on the lost ones
                 raise self._lost
             if not (work or self._draft):
                 return
@@ -256,7 +255,7 @@ class Journal:
             try:
                 await asyncio.shield(commit)
             except asyncio.CancelledError:
-                # Its thread runs on. Nothing else may touch the run meanwhile.
+                # Its thread continues. Nothing else may touch the run meanwhile.
                 await asyncio.gather(commit, return_exceptions=True)
                 raise
             except BaseException as error:

@@ -1,7 +1,7 @@
 """The kill switch in the engine: it stops writes and pauses deadlines.
 
-What starts a write shares a lock, and who presses a switch has it alone. It comes after the run's
-row and before the workspace's. Decisions and new requests lock that row, as a press does too.
+The start of a write shares a lock, and a press holds it alone. The lock comes after the run's row
+and before the workspace's. Decisions and new requests lock that row, as a press does too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def hold_writes(run: Run) -> None:
 def fetch_standing(run: Run, tool: str) -> Pending[bool]:
     """Fetch whether a switch stops `tool` in this run, whose writes are held.
 
-    It also has the run learn whether something about its subject was rejected meanwhile.
+    It also tells the run whether something about its subject was rejected meanwhile.
     """
     found = _BEFORE_A_WRITE.fetch_tuples(workspace=run.workspace_id, subject=run.subject_key)
 
@@ -107,10 +107,10 @@ CLOCKS = ("expires_at", "climbs_at")  # of a request
 
 
 def freeze(workspace: Workspace, *, at: datetime) -> int:
-    """Stop the clocks of requests that a switch holds now, and restart those of others.
+    """Pause the deadlines of requests that a switch holds now, and resume those of others.
 
-    A restarted clock is extended by the time it stood. Call with the workspace's row locked.
-    Return how many clocks were stopped or started.
+    A resumed deadline is extended by the pause. Call with the workspace's row locked. Return the
+    number of changed deadlines.
     """
     held = Q(pk__in=[])
     for switch in KillSwitch.objects.standing().filter(workspace=workspace):

@@ -1,4 +1,4 @@
-"""Whose run it is, and for how long."""
+"""The lease of a run: which process has it, and until when."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from agents.patterns import QUESTION_VERSION
 log = logging.getLogger(__name__)
 
 OWNER = uuid.uuid4().hex  # this process
-MISPLACED = "misplaced"  # the stop reason of a run that refers to another workspace's rows
-RENEWALS = 3  # in the length of a lease
+MISPLACED = "misplaced"  # stop reason of a run with references into another workspace
+RENEWALS = 3  # per lease
 TOGETHER = 50  # runs in one transaction: a thousand single commits would take ten seconds
 
 _driven: set[UUID] = set()
@@ -49,7 +49,7 @@ def length() -> timedelta:
 def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
     """Claim a queued run for `lease`. Return None if it cannot be claimed.
 
-    A run of a desk that this process lacks is left to others.
+    Runs of desks that this process lacks are left to others.
     """
     with transaction.atomic():
         with pipeline():  # together with the BEGIN
@@ -58,7 +58,7 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
         if run is None or run.desk not in known_desks():
             return None
         run.has_rejections = bool(vars(run).pop("rejected_before"))
-        if not vars(run).pop("is_placed"):  # nothing runs under another's rules
+        if not vars(run).pop("is_placed"):  # nothing runs under another workspace's rules
             _stop_misplaced(run, at)
             return None
         with Commit(run, at=at, lease=lease) as commit:
@@ -99,7 +99,7 @@ def _stop_misplaced(run: Run, at: datetime) -> None:
 
 @contextmanager
 def driving(run_id: UUID) -> Iterator[None]:
-    """Renew the lease while the block runs, and no longer: a drive may fail."""
+    """Renew the lease while the block runs."""
     _driven.add(run_id)
     try:
         yield

@@ -1,10 +1,9 @@
 """Mask personal data where it comes in: before it is stored, logged or sent to a model.
 
-A policy says for each kind what becomes of it (`redaction`); secrets are gone under every policy.
-There is one call at each way in: the goal, a workflow and a person's words in the operations, a
-model's reply, what a tool returned, and what came of a tool by its key. What is hashed afterwards
-is what is stored: names in place of values. Only what a desk's own code is handed is resolved
-(`agents.models.runs`), and what it says is named here again.
+A policy has a treatment for each kind (`redaction`); secrets are removed under every policy. Each
+entrance has one call: the goal, a workflow, a person's words, a model's reply, a tool's result, and
+an outcome found by key. Hashes are over the stored form, with names instead of values. Only a
+desk's own code gets values (`agents.models.runs`), and its output is named again here.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from agents.models.runs import keep_values, naming, pseudonyms_of, taken_by
 
 
 def redact(value: Json, limits: Limits, namer: Namer | None = None) -> Json:
-    """Return a text or a JSON value as it may be kept. The desk's own address stays.
+    """Return a text or a JSON value in storable form. The desk's own address stays.
 
-    What the policy names gets its name from the `namer`; without one it is gone.
+    The `namer` names what the policy names; without one it is removed.
     """
     return _mask(value, limits.redaction, namer)
 
 
 def redact_for(run: Run, value: Json) -> Json:
-    """Do so under the policy that a run has pinned; the run takes in what it names.
+    """Redact a value under the policy that a run has pinned; the run may use its names.
 
     Commit it with the run. Raises BadPolicy, ValuesLocked.
     """
@@ -42,9 +41,9 @@ def redact_for(run: Run, value: Json) -> Json:
 
 
 def redact_words(run: Run, value: Json) -> Json:
-    """Do so with a person's words about a run whose row is locked, and store what they name.
+    """Redact a person's words about a run whose row is locked, and store the named values.
 
-    It reads no stored value, so a run can be stopped and spoken of without their key.
+    It reads no stored value, so a run can be stopped and commented without their key.
     """
     names = Pseudonyms(naming(run.workspace_id))
     said = redact(value, run.limits, names)
@@ -55,13 +54,13 @@ def redact_words(run: Run, value: Json) -> Json:
 
 
 def redact_to_tell(run: Run, value: Json) -> Json:
-    """Do so with what leaves the console: the run takes nothing in. Raises BadPolicy."""
+    """Redact what leaves the console; the run gets no new names. Raises BadPolicy."""
     return redact(value, run.limits, Pseudonyms(naming(run.workspace_id)))
 
 
 @dataclass(frozen=True)
 class RunBorder:
-    """The border of one run. Whatever desk code says is taken in, so that people can read it."""
+    """The border of one run. Desk code's output is stored with names, for people to read."""
 
     run: Run
 
@@ -76,7 +75,7 @@ class RunBorder:
 
     @cached_property
     def _redaction(self) -> Redaction:
-        return self.run.limits.redaction  # compares the whole policy each time
+        return self.run.limits.redaction  # comparing policies each time is slow
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
         if NAME not in self._redaction.values():
@@ -85,9 +84,9 @@ class RunBorder:
 
 
 def redact_in(workspace: Workspace, value: Json) -> Json:
-    """Do so under the policy that a workspace has published, where no run pins one.
+    """Redact a value under a workspace's published policy, where no run pins one.
 
-    Under one that cannot be read everything is masked: a kill switch has to work then too.
+    Under an unreadable policy everything is masked: a kill switch has to work then too.
     """
     try:
         redaction = workspace.policy.limits().redaction if workspace.policy else {}
@@ -102,7 +101,7 @@ def _mask(value: Json, redaction: Redaction, namer: Namer | None = None) -> Json
 
 @cache  # an installation's settings change in tests only
 def _secrets() -> tuple[str, ...]:
-    """Return the values of this installation that are never to be kept, sent or shown."""
+    """Return this installation's secret values, which are never stored, sent or shown."""
     keys = (settings.OPENAI_API_KEY, settings.SECRET_KEY, settings.OPSCONSOLE_METRICS_TOKEN)
     passwords = (settings.EMAIL_HOST_PASSWORD, settings.DATABASES["default"].get("PASSWORD", ""))
     audit = (settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS)

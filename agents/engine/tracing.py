@@ -1,7 +1,7 @@
-"""OpenTelemetry's spans of the calls of agents elsewhere, for whoever has set up its SDK.
+"""OpenTelemetry's spans of external agents' calls, if its SDK is set up.
 
-Their states are told as they are recorded, below the agent's own span where it named one: proposed,
-waiting, what a person decided, and from proposal to answer what became of it. Only the API's
+A call's states are reported as they are recorded, below the agent's own span if it named one:
+proposed, waiting, a person's decision, and the outcome from proposal to answer. Only the API's
 package is used, if it is there. Without an SDK nothing is looked up and nothing is made.
 """
 
@@ -23,7 +23,7 @@ from agents.models.record import Entry
 from agents.patterns.external import ANSWERED, EXECUTED, NOT_EXECUTED, UNKNOWN
 
 PARENT = "traceparent"
-QUESTION = "question"  # in place of a tool: it asks a person
+QUESTION = "question"  # instead of a tool: it asks a person
 _PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 _api: Any = None
@@ -33,20 +33,20 @@ with suppress(ImportError):
 
 
 def is_on() -> bool:
-    """Tell whether an SDK makes spans of what the API is told."""
+    """Tell whether an SDK records spans."""
     unset = _api and (_api.ProxyTracerProvider, _api.NoOpTracerProvider)
     return bool(unset) and not isinstance(_api.get_tracer_provider(), unset)
 
 
 def checked_parent(text: str) -> str:
-    """Return a header traceparent as it may be kept; "" for what is none, as the standard says."""
+    """Return a valid traceparent header for storing; "" for an invalid one."""
     return text if _PARENT.fullmatch(text) else ""
 
 
 def tell_proposed(run: Run, tool: str, parent: str, at: datetime) -> str:
-    """Tell that a call was proposed, once that is committed. Return what its other spans name.
+    """Report a committed proposal. Return the parent of its other spans.
 
-    `parent` is what its agent sent; it is returned if nobody makes spans here.
+    `parent` is from its agent; it is returned if nobody records spans.
     """
     if not is_on():
         return parent
@@ -58,14 +58,14 @@ def tell_proposed(run: Run, tool: str, parent: str, at: datetime) -> str:
 
 
 def tell_recorded(run: Run, entries: Iterable[Entry], at: datetime) -> None:
-    """Tell what these events say of calls, once they are committed."""
+    """Report the calls' states in these events, once they are committed."""
     told = list(_states_in(entries)) if run.agent_id and is_on() else []
     if told:
         transaction.on_commit(partial(_tell, run, told, at), robust=True)
 
 
 def _states_in(entries: Iterable[Entry]) -> Iterator[tuple[str, str, str]]:
-    """Yield the step, the state and the reason of each call that events tell of."""
+    """Yield the step, the state and the reason of each call in these events."""
     for entry in entries:
         facts = entry.facts
         if entry.kind == ANSWERED:

@@ -1,6 +1,6 @@
 """Call a company's own functions: an error becomes a sentence for people and a logged traceback.
 
-What a desk looks up on other machines comes before a transaction, never under its locks.
+Look-ups on other machines come before a transaction, never under its locks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILED = "lookup_failed"
 
 
 class DeskFailed(Exception):
-    """A function of a desk raised. The message says what it was for."""
+    """A function of a desk raised. The message names its purpose."""
 
 
 class StaleLookup(Exception):
@@ -43,12 +43,12 @@ class LookupFailed(Exception):
 
 @contextmanager
 def of_company(failure: str) -> Iterator[None]:
-    """Call a company's function. Raises DeskFailed, and database errors as they are."""
+    """Call a company's function. Raises DeskFailed, and database errors unchanged."""
     try:
         yield
     except (DatabaseError, StaleLookup):
         raise
-    except Exception as error:  # whatever a company's function does wrong
+    except Exception as error:  # any error of a company's function
         log.exception("%s", failure)
         raise DeskFailed(f"{failure} ({type(error).__name__})") from error
 
@@ -74,7 +74,7 @@ async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
     try:
         async with asyncio.timeout(_LONGEST):
             return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
-    except Exception as error:  # whatever it is: without an answer nothing is judged
+    except Exception as error:  # any error: without an answer nothing is reviewed
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise Later(AGAIN, FAILED) from error
 

@@ -1,7 +1,7 @@
-"""How the facts of a review come about, from top to bottom.
+"""Gather the facts of a review, from top to bottom.
 
-A review is given facts of three kinds: what the desk gathers itself, what the ledger and the run's
-steps say, and what was proposed or rejected before. `fetch_facts` gets them all.
+There are three kinds: the desk's own facts, what the ledger and the run's steps have, and earlier
+proposals and rejections. `fetch_facts` gets them all.
 """
 
 from __future__ import annotations
@@ -56,12 +56,16 @@ def fetch_facts(
 ) -> Pending[tuple[Facts, str]]:
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
-    The answer is the facts, and the desk's key of the resource that the action uses, or "".
-    `lock` holds the resource, and the sums that the review rests on, until the transaction ends;
-    caps of a day are none of them where a person approved the action (`is_attended`). `done` are
-    results that the ledger is about to be told, by the key of their step; `ahead` is what was
-    looked up before. `turn` is the prefix of the keys of its own steps, where it is proposed;
-    `before` is the review on which this one rests. Its answer raises StaleLookup.
+    It returns the facts, and the desk's key of the action's resource, or "".
+
+    - `lock` holds the resource and the counted sums until the transaction ends, but no daily caps
+      for an action that a person approved (`is_attended`).
+    - `done` are results that the ledger will get, by the key of their step.
+    - `ahead` is an earlier look-up.
+    - `turn` is the prefix of its own steps' keys, where it is proposed.
+    - `before` is the review on which this one rests.
+
+    Its answer raises StaleLookup.
     """
     context = context_of(run, action, limits, steps, at)
     context.locks, context.is_attended = lock, is_attended
@@ -87,7 +91,7 @@ def fetch_facts(
 def context_of(
     run: Run, action: Action, limits: Limits, steps: Sequence[Step], at: datetime
 ) -> ReviewContext:
-    """Return what a review of an action may ask, with its arguments typed."""
+    """Return the context of a review, with the action's arguments typed."""
     desk, border = DESKS[run.desk], RunBorder(run)
     name, given = str(action.get("name", "")), action.get("args", {})
     args: Any = None
@@ -109,11 +113,11 @@ def _unfit(error: BadArguments, border: RunBorder) -> str:
     return str(border.name(f"{label_of(place.partition('.')[0])} does not fit its tool: {why}."))
 
 
-# What is sent for before anything is answered: locks, the desk's books, the run's own calls.
+# Sent before anything is answered: locks, the desk's books, the run's own calls.
 
 
 def _lock_resource(context: ReviewContext) -> None:
-    """Send for a lock on what a call uses until the transaction ends.
+    """Send for a lock on the call's resource until the transaction ends.
 
     Call with the run's row and its workspace's writes locked.
     """
@@ -124,7 +128,7 @@ def _lock_resource(context: ReviewContext) -> None:
 
 
 def hold_resource(run: Run, action: Action, limits: Limits, *, at: datetime) -> Pending[str]:
-    """Lock what a call uses, as its review before the call does, and fetch the desk's key of it."""
+    """Lock a call's resource, as its review does, and fetch the desk's key of it."""
     context = context_of(run, action, limits, (), at)
     context.locks = True
     _lock_resource(context)
@@ -133,7 +137,7 @@ def hold_resource(run: Run, action: Action, limits: Limits, *, at: datetime) -> 
 
 
 def _send(context: ReviewContext, limits: Limits) -> None:
-    """Send for what a desk wants of its own, and for what the run has done."""
+    """Send for the desk's own facts, and for the run's effects."""
     desk, run, tool = context.desk, context.run, context.declared
     _send_for_books(context)  # first, because it may lock what later answers are about
     if desk.numbers:
@@ -151,17 +155,17 @@ def _send_for_books(context: ReviewContext) -> None:
         context.sent = context.desk.send(context.run.subject_key, context)
 
 
-# Once the answers are there: the desk's own facts, and what the console adds to them.
+# After the answers: the desk's own facts, and the console's additions.
 
 
 class _Gathered(NamedTuple):
-    """What a desk says of an action."""
+    """A desk's facts on an action."""
 
     own: Any  # its facts
     written: Json = None  # the same as stored
     failed: str = ""  # why there are none
-    record: Mapping[str, str] = MappingProxyType({})  # what may be said of its findings, by name
-    outdated: Mapping[str, str] = MappingProxyType({})  # what no longer holds, in a letter
+    record: Mapping[str, str] = MappingProxyType({})  # sentences about its findings, by name
+    outdated: Mapping[str, str] = MappingProxyType({})  # statements of a letter that are outdated
 
 
 def _gather(context: ReviewContext, action: Action) -> Facts:
@@ -205,7 +209,7 @@ def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
 def _record_now(
     context: ReviewContext, said: dict[str, str], record: dict[str, str]
 ) -> dict[str, str]:
-    """Return the record of a run's findings, as they would be at this moment."""
+    """Return sentences on a run's findings, as of now."""
     tools = (tool for tool in context.desk.tools.values() if record and tool.now)
     now = {tool.name: tool.now(context) for tool in tools if tool.now}
     registered = tools_of(context.run)
@@ -219,7 +223,7 @@ def _record_now(
 def _add_own(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
-    """Add what the console knows to facts that a desk has in the console's own form."""
+    """Add the console's facts to those of a desk that uses the console's own form."""
     desk, steps, own = context.desk, context.steps, gathered.own
     is_final = action["kind"] == "final"
     judged = _judged(context) if context.writes else {}
@@ -249,9 +253,9 @@ def _with_own_words(facts: Facts, context: ReviewContext) -> Facts:
 def _add_declared(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
-    """Return what the console knows, with a desk's facts as they are stored."""
+    """Return the console's facts, with a desk's facts as stored."""
     desk, run, border, found = context.desk, context.run, context.border, context.looked_up
-    # The runs of an agent's session are told of together; one that repeats another tells its own.
+    # An external agent's session reports its runs together; a repeated run reports its own.
     made = context.all_effects if run.agent_id else context.effects
     done = (effect for effect in made if effect.state == EffectState.DONE)
     told = tuple(_sentence(desk, effect.tool, "after", effect.args, case, run) for effect in done)
@@ -291,11 +295,11 @@ def _add_declared(
     return replace(facts, desk=DeskFacts(*about))
 
 
-# What a person reads beside a call: evidence, and who named its arguments.
+# What a person reads next to a call: evidence, and the origins of its arguments.
 
 
 def _evidence(context: ReviewContext, case: Case, gathered: _Gathered) -> list[Json]:
-    """Return what a person reads beside a call: what its desk shows, and an outsider's text."""
+    """Return a call's evidence for a person: from its desk, and an outsider's text."""
     known = {"args": context.args, "facts": gathered.own, "limits": context.limits, "case": case}
     try:
         with of_company("It could not be gathered"):
@@ -310,7 +314,7 @@ _Judged: TypeAlias = dict[str, tuple[Origin, Json]]
 
 
 def _judged(context: ReviewContext) -> _Judged:
-    """Return who named each argument and, of one with several parts, the part named worst."""
+    """Return each argument's origin; for several parts, the worst one."""
     known = context.declared.arguments if context.declared else ()
     return {name: context.worst_of(name) for name in context.given if name in known}
 
@@ -322,7 +326,7 @@ def _doubts(context: ReviewContext, judged: _Judged) -> list[Json]:
 
 
 def _origins(context: ReviewContext) -> dict[str, Json]:
-    """Return who named each argument, what a person has to compare, and what they may look at."""
+    """Return each argument's origin, what a person has to compare, and what they may look at."""
     given, judged = context.given, _judged(context)
     worst = {
         name: show(part)
@@ -341,7 +345,7 @@ def _origins(context: ReviewContext) -> dict[str, Json]:
 
 
 def case_of(run: Run, at: datetime) -> Case:
-    """Return what the console itself knows of a run, for desk code; the day is in UTC."""
+    """Return the console's own knowledge of a run for desk code; the day is in UTC."""
     launcher, label = str(run.launched_by_id), RunBorder(run).resolve(run.subject_label)
     return Case(run.subject_key, label, at.astimezone(UTC).date(), launcher)
 
@@ -364,7 +368,7 @@ def _deed(desk: Desk, effect: Effect, case: Case, approved: Mapping[int, str]) -
 
 
 def _refused(desk: Desk, steps: Iterable[Step], case: Case, run: Run) -> tuple[str, ...]:
-    """Return which calls people sent back, in sentences: none of them was made."""
+    """Return the calls that people sent back, in sentences: none of them was made."""
     found = []
     for step in sorted((step for step in steps if step.kind == "escalate"), key=_position):
         action, reply = step.asked["action"], step.reply or {}
@@ -382,13 +386,13 @@ def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, .
     return found or ((_LOOKED_INTO,) if _specialist_results(own) else ())
 
 
-# What the run's own steps say, and those of the runs before it in an agent's session.
+# The steps of the run, and of the earlier runs in an external agent's session.
 
 
 def calls_before(run: Run, action: Action) -> list[Step]:
-    """Return the calls of the session's earlier runs, on which a review rests as on the run's own.
+    """Return the calls of the session's earlier runs, which a review counts as the run's own.
 
-    None for what merely reads. Call outside a pipeline.
+    None for a read. Call outside a pipeline.
     """
     tool = tools_at(run.desk).get(str(action.get("name")))
     if tool is not None and not tool.writes:
@@ -406,7 +410,7 @@ def steps_before(run: Run, *kinds: str) -> list[Step]:
 
 
 def _specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
-    """Return what the specialists of the run found, oldest first."""
+    """Return the findings of the run's specialists, oldest first."""
     replies = [step.reply for step in steps if step.kind == "use" and not step.failed]
     return tuple(
         reply["result"]
@@ -432,9 +436,10 @@ _position = attrgetter("position")
 
 
 def sent_back_by(desk: str, steps: Iterable[Step], action: Action) -> str:
-    """Return who sent back what keeps `action` from being done unseen, where it writes; or "".
+    """Return who sent back a proposal that keeps `action` from running unseen; "" for none.
 
-    What was sent back last does, until a yes to a call; of the action's own tool, whatever was.
+    It is "" for a read. The last proposal that was sent back counts until a call is approved; of
+    the action's own tool, any does.
     """
     if action.get("kind") != "tool":
         return ""
@@ -457,10 +462,10 @@ def _sentences_on_record(
     *,
     now: Mapping[str, Json] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return what may be said of what the run has looked up, by name; the newest counts.
+    """Return sentences on the run's look-ups, by name; the newest counts.
 
-    It is said with values: name them before it is kept. `now` has what tools would find at this
-    moment, which is then said in place of what they found.
+    They have values: name them before storing. `now` has what tools would find at this moment,
+    which replaces their findings.
     """
     said: dict[str, str] = {}
     for step in steps:

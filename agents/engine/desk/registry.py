@@ -44,12 +44,12 @@ def discover_desks() -> None:
             if not isinstance(found, Desk):
                 raise TypeError("it declares no `desk = Desk(…)`")
             enter_desk(found)
-        except Exception as error:  # whatever a company's module does wrong, nothing may start
+        except Exception as error:  # after any error of a company's module, nothing may start
             raise ImproperlyConfigured(_explain(error, config)) from error
 
 
 def _explain(error: Exception, config: AppConfig) -> str:
-    """Return what is wrong with a company's desk, and in which line of its files."""
+    """Return the fault of a company's desk, with the line in its files."""
     lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "", error.lineno or 0))
@@ -61,7 +61,7 @@ def _explain(error: Exception, config: AppConfig) -> str:
 
 
 def known_desks() -> list[str]:
-    """Return the desks whose runs this process can carry out."""
+    """Return the desks whose runs this process can execute."""
     return list(DESKS)
 
 
@@ -117,7 +117,7 @@ def _check(desk: Desk) -> None:
 
 
 # Only runs of profile `reference` on an isolated book carry a simulation; `launch` refuses it
-# anywhere else. The engine is not patched: the tool's answer is exchanged here.
+# elsewhere. The engine is not patched: the tool's answer is exchanged here.
 
 
 def fault_for(run: Run, tool: str, *, nth: int) -> Json:
@@ -135,7 +135,7 @@ def simulated_pause(run: Run, role: str) -> float:
 
 
 def tools_of(run: Run) -> Mapping[str, DeskTool]:
-    """Return the tools that a run finds: ours, as its simulation adds to and takes from them."""
+    """Return the tools that a run finds: ours, changed by its simulation."""
     tools = tools_at(run.desk)
     if not run.simulation:
         return tools
@@ -146,7 +146,7 @@ def tools_of(run: Run) -> Mapping[str, DeskTool]:
 
 
 def _returning(name: str, said: Json) -> DeskTool:
-    """Return a report worker that answers what a recorded case says."""
+    """Return a report worker that returns a recorded case's answer."""
 
     async def call(call: DeskCall, *, report_date: str, region: str) -> Json:
         await asyncio.sleep(said.get("sleep_s", 0))
@@ -157,7 +157,7 @@ def _returning(name: str, said: Json) -> DeskTool:
 
 
 async def happen(fault: Json, real: Callable[[], Awaitable[Json]]) -> Json:
-    """Do what the fault says instead of the call: wait, raise, return; or the call after all."""
+    """Apply the fault instead of the call: wait, raise, return; or make the call after all."""
     if fault.get("sleep_s"):
         await asyncio.sleep(fault["sleep_s"])
     if fault.get("do") == "raise":

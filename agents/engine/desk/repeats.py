@@ -1,10 +1,10 @@
-"""Find what was proposed before: by an agent in its session, or by anybody and rejected.
+"""Find earlier proposals: by an agent in its session, or by anybody and rejected.
 
-A model that is started again words its reason anew. What a call does is told by its tool, subject,
-resource and amount, and at a declared desk by its other terms; free texts never count. Of what a
-person rejected, the tool, subject and resource alone: else a smaller one would ask nobody. That
-counts in the agent's later sessions too, for REMEMBERED: else a new reference would ask nobody. So
-does a resource that is written otherwise there.
+A restarted model words its reason differently. So calls are compared by tool, subject, resource and
+amount, and at a declared desk by further terms, never by free texts. Rejections count by tool,
+subject and resource alone: otherwise a smaller amount would ask nobody. They count in the agent's
+later sessions for REMEMBERED: otherwise a new reference would ask nobody. So does another spelling
+of a resource.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from agents.sdk.values import show
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}
 _DONE = "one{} was carried out"
-_MOST = 1000  # calls of other sessions whose resource is looked at
+_MOST = 1000  # calls of other sessions whose resource is compared
 _IBAN_WORD = re.compile("iban(?=[a-z]{2}[0-9]{2})")
 
 
@@ -59,7 +59,7 @@ def repeats_of(
     tool = tools_at(run.desk).get(str(action.get("name"))) if action.get("kind") == "tool" else None
     if run.agent_id is None or tool is None or not tool.writes:
         return ()
-    deed = cache(partial(_deed, run, action))  # which the first of its kind is not compared by
+    deed = cache(partial(_deed, run, action))  # computed only if there is something to compare
     own_steps = [step for step in steps if step.run_id == run.pk]
     found = _rejected_elsewhere(run, tool.name, deed, at)
     found += _written_otherwise(run, action, at)
@@ -79,12 +79,12 @@ def repeats_of(
 def _rejected_elsewhere(
     run: Run, tool: str, deed: Callable[[], _Deed | None], at: datetime
 ) -> list[Json]:
-    """Return what people rejected of the same in the agent's other sessions, oldest first."""
+    """Return rejections of the same call in the agent's other sessions, oldest first."""
     asked = _rejected_by(tool).all(
         workspace=run.workspace_id,
         subject=run.subject_key,
         agent=run.agent_id,
-        begun=at - 2 * REMEMBERED,  # an older session is not looked at
+        begun=at - 2 * REMEMBERED,  # older sessions do not count
         since=at - REMEMBERED,
     )
     return [
@@ -101,7 +101,7 @@ def _rejected_elsewhere(
 
 @cache
 def _rejected_by(tool: str) -> CompiledSelect[Escalation]:
-    """Return the query for what people rejected of a tool in an agent's runs about a subject."""
+    """Return the query for rejections of a tool in an agent's runs about a subject."""
 
     def query() -> QuerySet[Escalation]:
         runs = Run.objects.filter(  # by their index
@@ -190,7 +190,7 @@ def _turns_before(steps: Sequence[Step], turn: str) -> list[tuple[Json, list[Ste
 
 
 def _actions_of(review: Step) -> list[Action]:
-    """Return an action as it was put to the policy, and as the policy left it."""
+    """Return the action of a review as proposed, and as the policy left it."""
     left = review.reply["action"] if isinstance(review.reply, dict) else None
     return [one for one in (review.asked["action"], left) if one and one.get("kind") == "tool"]
 
@@ -209,7 +209,7 @@ def _rejected(by: object, of: str, at: datetime | None) -> str:
 
 
 def _state_of(run: Run, own: Sequence[Step]) -> str:
-    """Return what became of a turn, in words; "" if it did nothing and will do nothing."""
+    """Return a turn's outcome in words; "" if it did and will do nothing."""
     of = _amount_in(run, own)
     for step in own:
         if step.kind == "say" and step.asked["kind"] == ANSWERED:
@@ -220,7 +220,7 @@ def _state_of(run: Run, own: Sequence[Step]) -> str:
 
 
 def _amount_in(run: Run, own: Sequence[Step]) -> str:
-    """Return the amount of a turn's call as it was left last: " of EUR 80.00", or ""."""
+    """Return the last amount of a turn's call: " of EUR 80.00", or ""."""
     made = [{"name": s.asked["tool"], "args": s.asked["args"]} for s in own if s.kind == "use"]
     reviewed = [one for step in own if step.kind == "review" for one in _actions_of(step)]
     return _amount_of(run, (made or reviewed)[-1])
@@ -240,17 +240,16 @@ def _is_about_same(one: _Deed | None, other: _Deed | None) -> bool:
     return one is None or other is None or one.about == other.about
 
 
-# What a reviewer rejected of what any agent, launcher or pattern proposes again. A call is like
-# another if it has the same tool, book, subject, resource and keys. Each decided call keeps a keyed
-# digest of these, by which the newest one is found. It binds for REMEMBERED unless it was an
-# approval. A decision about a call whose resource nobody could tell is about each resource. Only
-# runs look whose subject has a rejection.
+# Reviewers' rejections of what any agent, launcher or pattern proposes again. Calls are alike if
+# they have the same tool, book, subject, resource and keys. Each decided call stores a keyed digest
+# of these, which finds the newest one. A rejection binds for REMEMBERED. A decision about a call
+# without a known resource counts for each resource. Only runs whose subject has a rejection look.
 
 
 def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at: datetime) -> Json:
     """Return the rejection that binds a proposed call, as a fact of its review; None without one.
 
-    The reference knows no such thing.
+    The reference has no such rule.
     """
     tool = DESKS[run.desk].tools.get(str(action.get("name")))
     if tool is None or limits.profile == "reference":
@@ -269,9 +268,9 @@ def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at:
 
 
 def likeness(run: Run, action: Action, resource: str) -> str:
-    """Return a keyed digest of what a call asks for; "" of what is none, or cannot be read.
+    """Return a keyed digest of a call's content; "" for other actions and unreadable calls.
 
-    `resource` is the desk's key of what it uses. Raises ValuesLocked.
+    `resource` is the desk's key of its resource. Raises ValuesLocked.
     """
     desk = DESKS.get(run.desk)
     tool = desk.tools.get(str(action.get("name"))) if desk else None
@@ -302,18 +301,18 @@ def _newest_decision() -> QuerySet[Escalation]:
 _NEWEST = CompiledSelect(_newest_decision)
 
 
-# How calls are compared.
+# The comparison of calls.
 
 
 class _Deed(NamedTuple):
-    """What a call does, as it is compared."""
+    """The comparable content of a call."""
 
     about: Json  # its subject and resource
     does: Json  # its amount and other terms
 
 
 def _deed(run: Run, action: Action) -> _Deed | None:
-    """Return what a call does, without its free texts; None if its arguments cannot be read."""
+    """Return a call's comparable content, without free texts; None if it cannot be read."""
     real = {**action, "args": RunBorder(run).resolve(action["args"])}
     try:
         target = target_of(run, real)
@@ -327,9 +326,9 @@ def _deed(run: Run, action: Action) -> _Deed | None:
 
 
 def _asked_for(tool: DeskTool, given: Json) -> list[Json]:
-    """Return what a call names besides its subject and resource, comparably: its keys.
+    """Return a call's keys besides subject and resource, comparably.
 
-    Of a repeatable tool without keys of its own all arguments. Raises BadArguments.
+    For a repeatable tool without keys, all arguments. Raises BadArguments.
     """
     args = vars(tool.read(given))
     has_none = tool.repeatable and not tool.arguments.keys
@@ -338,9 +337,9 @@ def _asked_for(tool: DeskTool, given: Json) -> list[Json]:
 
 
 def _other_terms(run: Run, action: Action) -> list[Json]:
-    """Return the further terms of a declared desk's call: keys, and what its sentence says.
+    """Return the further terms of a declared desk's call: keys, and the arguments in its sentence.
 
-    No text of its agent's own. Whatever the sentence leaves out may differ in a repeat.
+    No text of its agent's own. Arguments outside the sentence may differ in a repeat.
     """
     desk = DESKS.get(run.desk)
     tool = desk.tools.get(action["name"]) if desk else None
@@ -352,7 +351,7 @@ def _other_terms(run: Run, action: Action) -> list[Json]:
 
 
 def identifying(desk: str, tool: DeskTool) -> list[str]:
-    """Return the arguments, as models name them, that say what a call does."""
+    """Return the arguments, as models name them, that identify a call."""
     names = args_schema(tool.spec)["properties"]
     declared = DESKS[desk].tools.get(tool.name) if desk in DESKS else None
     if not tool.writes or declared is None:
@@ -362,16 +361,16 @@ def identifying(desk: str, tool: DeskTool) -> list[str]:
 
 
 def spellings_of(resource: str, written: Iterable[str]) -> list[str]:
-    """Return a resource as it is given, and those of the written ones that mean the same."""
+    """Return a resource as given, and the stored spellings of it."""
     alike = comparable(resource)
     return [resource, *(one for one in written if comparable(one) == alike)]
 
 
 def comparable(value: Any) -> Json:
-    """Return a value alike for all ways to write it: blanks, signs, case, order, zeros at the end.
+    """Return a value in one form for all spellings: blanks, signs, case, order, trailing zeros.
 
-    A text counts by its letters and digits as they are read. Rather two are taken for one, which
-    asks a person, than one for two.
+    A text counts by its letters and digits. When in doubt two values are equal, which asks a
+    person.
     """
     if isinstance(value, str):
         read = "".join(filter(str.isalnum, read_plainly(value).text.casefold()))

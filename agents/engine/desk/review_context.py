@@ -1,6 +1,6 @@
-"""What a review may ask: of its run, of past calls, of who named a value.
+"""The context of a review: its run, past calls, and the origins of values.
 
-`ReviewContext` is what a desk's functions get as `Asked`; the queries behind it stand below.
+Desk functions get a `ReviewContext` as `Asked`; its queries are at the end of this file.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from agents.sdk.facts import (
 from agents.sdk.values import Money
 
 _ORDER = (Origin.GOAL, Origin.PERSON, Origin.LOOKED_UP, Origin.OUTSIDE, Origin.NOBODY)
-_OWN_DAYS = timedelta(days=7)  # in which what a subject's agents entered is not taken for a record
+_OWN_DAYS = timedelta(days=7)  # in which a subject's agents' own entries are not taken for a record
 
 
 @dataclass
 class ReviewContext:
-    """What one review may ask: one class, as a desk gets it in one piece."""
+    """The questions that one review may ask: one class, as a desk gets it in one piece."""
 
     desk: Desk
     run: Run
@@ -71,17 +71,17 @@ class ReviewContext:
     looked_up: LookedUp | None = None
     border: Border = field(default_factory=Open)
     limits: Any = None  # the desk's own, typed
-    unfit: str = ""  # why the arguments do not fit their tool: then they are not typed
-    locks: bool = False  # what the review rests on is held until the transaction ends
-    has_sums: bool = False  # others that count calls are kept out
-    is_attended: bool = False  # a person approved the action, so caps of a day do not hold for it
-    before: EarlierReview | None = None  # on which this review rests
+    unfit: str = ""  # why the arguments do not fit their tool and are not typed
+    locks: bool = False  # locks the read data until the transaction ends
+    has_sums: bool = False  # other counting reviews are locked out
+    is_attended: bool = False  # a person approved the action, so daily caps do not apply
+    before: EarlierReview | None = None  # the review on which this one rests
     done: Mapping[int, Json] = field(default_factory=dict)  # results to be committed, by step
-    # What was sent for together: the run's calls, the desk's own queries, and the day's sums.
+    # Sent for together: the run's calls, the desk's own queries, and the day's sums.
     acted: Pending[list[Effect]] | None = None
     sent: Pending[Any] | None = None
     sums: Pending[dict[str, int]] | None = None
-    totals: dict[tuple[Any, ...], list[_CallTotal]] = field(default_factory=dict)  # as asked for
+    totals: dict[tuple[Any, ...], list[_CallTotal]] = field(default_factory=dict)  # by query
 
     @property
     def book(self) -> int:
@@ -115,7 +115,7 @@ class ReviewContext:
 
     @property
     def letter(self) -> str:
-        """Return the argument of the call that somebody outside reads, or ""."""
+        """Return the call's argument that an outsider reads, or ""."""
         return self.declared.letter if self.declared else ""
 
     @cached_property
@@ -128,24 +128,24 @@ class ReviewContext:
 
     @cached_property
     def resource(self) -> str:
-        """Return the desk's key of what the action uses, or ""."""
+        """Return the desk's key of the action's resource, or ""."""
         return self.declared.resource_of(self.given or {}) if self.declared else ""
 
     @cached_property
     def has_spellings(self) -> bool:
-        """Tell whether other calls may have the resource written otherwise."""
+        """Tell whether other calls may have the resource in another spelling."""
         return self.declared is not None and self.declared.has_spellings(self.resource)
 
     @property
     def key_of_resource(self) -> str:
-        """Return the key of what the action uses, as the desk's own books have it, or ""."""
+        """Return the key of the action's resource as in the desk's books, or ""."""
         return self.fetched.resource if self.desk.send else self.resource
 
-    # What the run has done.
+    # The run's effects.
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """Return the run's calls that happened or may have, as they will be once committed."""
+        """Return the run's calls that happened or may have, as of the next commit."""
         acted = self.acted.get() if self.acted else []
         found = [effect for effect in acted if effect.tool in self.desk.tools]
         for effect in found:
@@ -170,7 +170,7 @@ class ReviewContext:
                 amount=_money(effect.amount_minor, effect.currency),
                 is_settled=is_settled,
                 is_by_person=effect.escalation_id is not None,
-                # The runs of an agent's session do not repeat each other.
+                # The runs of an external agent's session do not repeat each other.
                 is_earlier=effect.run_id != self.run.pk and self.run.agent_id is None,
                 resource=effect.resource,
             )
@@ -181,7 +181,7 @@ class ReviewContext:
 
     def called_before(self) -> bool:
         """Tell whether a run that this one repeats has, or may have, called the tool."""
-        # What an agent elsewhere repeats in its session is told apart by what it does: `repeats`.
+        # An external agent's repeats in its session are found by their content: `repeats`.
         earlier = [] if self.run.agent_id else self.run.earlier_runs()
         made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
         return bool(earlier) and made.exists()
@@ -192,9 +192,9 @@ class ReviewContext:
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """Return the SHA-256 of each output that was let stand by whoever supervised its step.
+        """Return the SHA-256 of each output that a step's supervisor accepted.
 
-        What a person wrote in place of a letter stands too.
+        A person's text instead of a letter counts too.
         """
         found = []
         for step in self.steps:
@@ -207,7 +207,7 @@ class ReviewContext:
 
     @cached_property
     def _read(self) -> list[Step]:
-        """Return the calls that the run and those that it goes on from made, oldest first."""
+        """Return the calls of the run and of those it continues, oldest first."""
         before = [call for one in self.run.before or () for call in one["calls"]]
         earlier = [Step(kind="use", asked=call, reply=call["reply"]) for call in before]
         return [*earlier, *(step for step in self.steps if step.kind == "use")]
@@ -219,12 +219,12 @@ class ReviewContext:
 
     @cached_property
     def advice(self) -> list[str]:
-        """Return what people wrote who sent a proposal back: they name what they want instead."""
+        """Return the reasons of people who sent a proposal back: they name another wish."""
         replies = (step.reply for step in self.steps if step.kind == "escalate")
         given = (reply for reply in replies if isinstance(reply, dict))
         return [one["comment"] for one in given if one.get("decision") == EscalationState.SENT_BACK]
 
-    # What calls add up to.
+    # Sums of calls.
 
     def count(
         self,
@@ -259,8 +259,8 @@ class ReviewContext:
     def _totals(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
     ) -> list[_CallTotal]:
-        """Return what such calls add up to. Within a review the same is asked for once."""
-        if by != "resource":  # which is locked
+        """Return the sums of such calls. A review asks for the same sum once."""
+        if by != "resource":  # that is locked
             self.lock_sums()
         key = (tool, days, by, unattended, repr(like))
         if key not in self.totals:
@@ -304,34 +304,34 @@ class ReviewContext:
         return (self.sums or self.send_for_unattended(currency)).get()
 
     def send_for_unattended(self, currency: str) -> Pending[dict[str, int]]:
-        """Send for the sums that caps of a day are compared with, in an open pipeline if any."""
+        """Send for the sums to compare with daily caps, in an open pipeline if any."""
         if not self.is_attended:
             self.lock_sums()
         return _fetch_unattended(self.desk, self.run, currency, at=self.at)
 
     def lock_sums(self) -> None:
-        """Keep out others whose review counts calls, as each adds to what the other counts.
+        """Lock out other reviews that count calls, as each changes the other's sums.
 
-        A call that counts none may be carried out meanwhile, as if it came afterwards.
+        A call that counts none may be executed meanwhile, as if it came afterwards.
         """
         if self.locks and not self.has_sums:
             self.has_sums = True
             send_lock(f"sums:{self.run.workspace_id}")
 
-    # Who named a value.
+    # The origins of values.
 
     def origin(self, argument: str, *also: str) -> Origin:
         return self.worst_of(argument, *also)[0]
 
     def worst_of(self, argument: str, *also: str) -> tuple[Origin, Json]:
-        """Return who named an argument's value, and the part of it that is named the worst.
+        """Return an argument's origin, and its part with the worst origin.
 
-        A list is as good as the worst of its elements, a dataclass as the worst of its fields.
+        A list is as good as its worst element, a dataclass as its worst field.
         """
         if argument == self.desk.tools[self.tool].subject:
-            # The run's subject, which an agent elsewhere chose itself; any other is blocked.
+            # The run's subject, which an external agent chose itself; any other is blocked.
             return Origin.NOBODY if self.run.agent_id else Origin.GOAL, None
-        # Values are compared by their names: then two spellings of one are the same.
+        # Values are compared by their names, so that two spellings of one are the same.
         other = [self.border.name(one) for one in (*also, *self.called.get(argument, {}).values())]
         parts = parts_of(self._value(argument), self.given.get(argument))
         # Another name is that of the whole argument, never of one of several parts.
@@ -342,7 +342,7 @@ class ReviewContext:
             return origin, part
         if argument in self._patched or (isinstance(part, Money) and is_named(part, self.advice)):
             return Origin.PERSON, part
-        # What the policy lowered is named by who named the higher one.
+        # A lowered value has the origin of the higher one.
         before = _before_revision(self.steps, self.given) if isinstance(part, Money) else {}
         named_by = before.get(argument, origin)
         return Origin(old_names.ORIGINS.get(named_by, named_by)), part
@@ -357,7 +357,8 @@ class ReviewContext:
         found = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
-            # A link is not named by its host, nor an amount by its text: it may stand in another.
+            # A link is not named by its host, nor an amount by its digits: they may be part of
+            # another.
             name = self.border.name(text)
             named = {LINK: [name], AMOUNT: other}.get(kind, [name, *other])
             origin = self._source(name, named)
@@ -383,10 +384,10 @@ class ReviewContext:
         return {name for step in self.steps for name in _patch_of(step, self.given)}
 
     def _is_looked_up(self, part: Any) -> bool:
-        """Tell whether the company's own records have a text, where the goal said what to look up.
+        """Tell whether the company's own records have a text that the goal asked to look up.
 
-        It is the only one of its kind in that result, not echoed from the call itself, and nothing
-        that agents have lately put there themselves.
+        It must be the only one of its kind in that result, not an echo of the call, and not entered
+        by agents lately.
         """
         is_found = isinstance(part, str) and any(
             {value.casefold() for value in values_at(step.reply, place)} == {part.casefold()}
@@ -396,7 +397,7 @@ class ReviewContext:
         return is_found and not is_named(part, self._entered)
 
     def _vouched(self, step: Step, part: str) -> tuple[str, ...]:
-        """Return the places of a step's result that its tool vouches for, by what the goal said."""
+        """Return the places of a step's result that its tool vouches for, by the goal."""
         tool = self.desk.tools.get(step.asked["tool"])
         if tool is None or not tool.vouches or step.failed or reports_error(step.reply):
             return ()
@@ -414,7 +415,7 @@ class ReviewContext:
 
     @cached_property
     def _entered(self) -> list[str]:
-        """Return the texts of what this run, its earlier ones and its subject's lately wrote."""
+        """Return the texts that this run, its earlier ones and its subject's recent runs wrote."""
         by_subject = Q(run__desk=self.run.desk, run__book=self.run.book_id)
         by_subject &= Q(subject_key=self.run.subject_key, intended_at__gte=self.at - _OWN_DAYS)
         own = Q(run__in=[self.run.pk, *self.run.earlier_runs()])
@@ -431,7 +432,7 @@ class ReviewContext:
 
     @cached_property
     def _outside(self) -> tuple[_ReadText, ...]:
-        """Return the outsiders' texts that the run has read, as they are kept."""
+        """Return the outsiders' texts that the run has read, as stored."""
         found: list[_ReadText] = []
         for step in self._read:
             tool = self.desk.tools.get(step.asked["tool"])
@@ -441,16 +442,16 @@ class ReviewContext:
         return tuple(found)
 
     def read_in(self, part: Any) -> str:
-        """Return the tool in whose newest result a value merely stands, or "": nobody vouches."""
+        """Return the tool whose newest result merely contains a value, or "": nobody vouches."""
         for step in reversed(self._read):
             if is_named(part, (text for _, text in texts_in(step.reply))):
                 return str(step.asked["tool"])
         return ""
 
     def doubt_of(self, argument: str, origin: Origin, part: Json) -> Json | None:
-        """Return an argument that says what is done and that no person named; None for others.
+        """Return an identifying argument that no person named; None for others.
 
-        Nobody names the day of today, and words of its own are what an agent is there for.
+        Nobody names today's date, and an agent's own words are its task.
         """
         tool = self.desk.tools[self.tool]
         is_term = isinstance(part, int | Money) or (isinstance(part, str) and " " not in part)
@@ -490,11 +491,11 @@ def _money(minor: int | None, currency: str) -> Money | None:
     return None if minor is None else Money(minor, currency)
 
 
-# Who named each argument is kept with the review, so that card, list and decision agree.
+# Origins are stored with the review, so that card, list and decision agree.
 
 
 def doubts_of(escalation: Escalation) -> list[Json]:
-    """Return what has to be compared before a call is approved. What the policy changed is its."""
+    """Return what to compare before a call is approved, without the policy's own changes."""
     if not kind_of(escalation.kind, escalation.action).runs_tool:
         return []
     args = escalation.action.get("args") or {}
@@ -518,7 +519,7 @@ def _doubt(
     asked: Collection[str],
     read: Iterable[_ReadText],
 ) -> Json:
-    """Return an argument that a person has to compare with the request, as it is kept.
+    """Return an argument to compare with the request, as stored.
 
     `named` are the value and its other names, `asked` what the goal has of its kind, in words.
     """
@@ -538,13 +539,13 @@ def _patch_of(step: Step, given: Json) -> dict[str, Json]:
 
 
 def review_shown(step: Step) -> EarlierReview:
-    """Return the review that a person was shown at a step, with what they then set."""
+    """Return the review that a person saw at a step, with the values they set."""
     reply = step.reply if isinstance(step.reply, dict) else {}
     return EarlierReview(step.asked["review"].get("facts") or {}, step.begun_at, reply.get("patch"))
 
 
 def _before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
-    """Return who named the arguments that the policy made these of, if it changed any."""
+    """Return the origins of the arguments from which the policy made these, if it changed any."""
     for step in steps:
         reply = step.reply if step.kind == "review" and isinstance(step.reply, dict) else {}
         if reply.get("revisions") and reply["action"].get("args") == args:
@@ -557,7 +558,7 @@ def _before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
 # launch sees only its own.
 
 
-# Read at each review: the calls that the run made or may have made, oldest first.
+# Read at each review: the run's calls that were or may have been made, oldest first.
 EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
 )
@@ -584,7 +585,7 @@ class _CallTotal(NamedTuple):
 def _calls_of(
     by: By | Literal["book"], *, unattended: bool, given: Mapping[str, Any]
 ) -> QuerySet[Effect]:
-    """Return the query for a tool's calls since a time; see `_WHOSE` for what is `given`."""
+    """Return the query for a tool's calls since a time; `_WHOSE` says what is `given`."""
     return Effect.objects.filter(
         **{column: given[name] for column, name in _WHOSE[by].items()},
         **({"escalation": None} if unattended else {}),
@@ -596,14 +597,14 @@ def _calls_of(
 
 
 def _totals_of(calls: QuerySet[Effect]) -> QuerySet[Any]:
-    """Return the query for what calls add up to: the columns of _CallTotal."""
+    """Return the query for the sums of calls: the columns of _CallTotal."""
     sums = {"calls": Count("pk"), "moved": Sum("amount_minor"), "newest": Max("intended_at")}
     return calls.order_by().values("currency").annotate(**sums).values_list("currency", *sums)
 
 
 @cache
 def _totals_by(by: By, unattended: bool) -> CompiledSelect[Effect]:
-    """Return that query for whatever is given, compiled."""
+    """Return that query compiled, with `given` as parameters."""
     names = (*_WHOSE[by].values(), "desk", "tool", "since")
     places = {name: Param(name) for name in names}
     return CompiledSelect(lambda: _totals_of(_calls_of(by, unattended=unattended, given=places)))
@@ -612,7 +613,7 @@ def _totals_by(by: By, unattended: bool) -> CompiledSelect[Effect]:
 def _fetch_unattended(
     desk: Desk, run: Run, currency: str, *, at: datetime
 ) -> Pending[dict[str, int]]:
-    """Fetch the sums moved without a person since midnight UTC: in all, and by the launcher.
+    """Fetch today's sums (UTC) moved without a person: in all, and by the launcher.
 
     For an intent they are locked (`ReviewContext.lock_sums`), so no two use the same allowance.
     """

@@ -44,7 +44,7 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
 
 
 def _on_names(rule: Rule) -> Rule:
-    """Return a rule of every desk as one of this: see `_named`."""
+    """Return a rule of every desk as one of this desk: see `_named`."""
 
     @wraps(rule)
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
@@ -55,7 +55,7 @@ def _on_names(rule: Rule) -> Rule:
 
 
 def _named(said: Ruling, border: Border) -> Ruling:
-    """Return a ruling said with names, as it is kept and compared."""
+    """Return a ruling with names instead of values, for storing and comparing."""
     kept = [getattr(said, name) for name in _SAID]
     named = border.name(kept)
     return said if named == kept else replace(said, **dict(zip(_SAID, named, strict=True)))
@@ -65,9 +65,9 @@ _SAID = ("sentence", "flip", "observed", "limit", "action")
 
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
-    """Return a desk's own rule as the policy asks it.
+    """Return a desk's own rule in the policy's form.
 
-    It is not asked about values that do not fit the tool: the policy itself blocks those.
+    It does not see values that do not fit the tool: the policy itself blocks those.
     """
 
     judged = {tool.name: tool for tool in desk.tools.values() if rule.concerns(tool)}
@@ -91,8 +91,8 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
 def _is_answer(desk: Desk, action: Action) -> bool:
     """Tell whether a desk's own rules judge an action as an answer.
 
-    With words it is judged once it is revised: then its record is the console's, whatever becomes
-    of it. Without the rule that revises it nothing allows it.
+    An answer in words is judged once it is revised: then its record is the console's. Without the
+    rule that revises it nothing allows it.
     """
     is_revised = "note" in action or desk.answers != WORDS
     return action.get("kind") == "final" and is_revised
@@ -107,11 +107,11 @@ def _ruling(
     names = known and known.stored.get("names")
     args = _args(tool, action, facts) if tool else words_of(action, facts.border)
     if tool and "args" in rule.takes and not tool.has_amount(args):
-        return None  # an amount that is none: see what was `given`
+        return None  # not an amount: see `given`
     said = rule.ruling(
         tool,
         args,
-        facts=known.own if known else facts,  # of a desk whose facts these are
+        facts=known.own if known else facts,  # a desk may have these facts as its own
         limits=limits_of(desk, limits),
         case=known.case if known else NO_CASE,
         given=action.get("args"),
@@ -127,7 +127,7 @@ NO_CASE = Case("", "", date.min)
 
 
 def _changed(tool: DeskTool, given: Json, args: Any, to: Mapping[str, Any]) -> Json:
-    """Return the arguments of a call as a rule wants them: those of the tool, and none besides."""
+    """Return a call's arguments as a rule set them: exactly those of the tool."""
     kept = {name: value for name, value in given.items() if name in tool.arguments}
     if tool.numbers:
         return {**kept, **to}
@@ -142,7 +142,7 @@ def _args(tool: DeskTool, action: Action, facts: Facts) -> Any:
 
 
 def words_of(action: Action, border: Border) -> SimpleNamespace:
-    """Return an answer's words as rules and facts get them, with the values behind names."""
+    """Return an answer's words for rules and facts, with the values behind names."""
     return SimpleNamespace(words=border.resolve(action.get("note", action.get("answer"))))
 
 
@@ -167,12 +167,12 @@ def _desk_facts(facts: Facts) -> DeskFacts:
 
 
 def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A call is about what the run is about, by a tool of its desk, and of money above nought."""
+    """A call keeps to the run's subject, to a tool of its desk, and to amounts above zero."""
     if action.get("kind") != "tool":
         return None
     name, subject = str(action.get("name")), _desk_facts(facts).case.subject
     if name in desk.specialists and (said := reading(action, facts, limits)):
-        return said  # it gets the run's subject, whatever a ticket says
+        return said  # it gets the run's subject, whatever the ticket names
     tool = desk.tools.get(name)
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
@@ -204,15 +204,15 @@ def _measure(tool: DeskTool, given: Json, args: Any) -> Ruling | None:
 
 
 def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """The record says what was done, in the tools' sentences; the agent's own words stand apart."""
+    """The record has the tools' sentences about what was done, apart from the agent's words."""
     if action.get("kind") != "final":
         return None
-    if "note" in action:  # revised before; no reply of a model is read with a note
+    if "note" in action:  # revised before; no reply of a model has a note
         sentence = "The answer says what the ledger says."
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
     known = _desk_facts(facts)
     said = referenced_sentences(str(action["answer"]), known.record)
-    # A run that only read says so, even beside what it found: it may claim a deed.
+    # A run that only read says so, even with its findings: it may claim a deed.
     done = known.done or (desk.nothing_done(limits.proposable),)
     found = dict.fromkeys([*known.answered, *said])
     told = " ".join(filter(None, [*done, *known.refused, *found])) or NOTHING_DONE
@@ -227,7 +227,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
 
 
 def _letter(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A letter says what ledger and record say; a person reads any other words first."""
+    """A letter states what ledger and record have; a person reads any other words first."""
     if not facts.letter:
         return None
     sentence = "The letter says what the ledger and the record say."
@@ -236,9 +236,9 @@ def _letter(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
 
 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """What goes out without a person has a cap a day, of one launcher and of the workspace."""
+    """Payments without a person have daily caps, per launcher and per workspace."""
     tool = desk.tools.get(str(action.get("name")))
-    moves = tool and not tool.letter  # a letter only tells of it
+    moves = tool and not tool.letter  # a letter only reports it
     money = tool.amount_of(_args(tool, action, facts)) if tool and moves else None
     by_currency = limits.caps_of(desk.name)
     if money is None or not by_currency:

@@ -1,4 +1,4 @@
-"""What a desk's runs are about: a subject with its names and books, or a report's scope."""
+"""The subject of a desk's runs with its names and books, or a report's scope."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UnknownSubject(LookupError):
 
 
 def find_all(desk: Desk, text: str, *, book_id: int, most: int) -> list[tuple[str, str]]:
-    """Return key and label of those that people mean by a key or a name. Raises UnknownSubject."""
+    """Return key and label of the subjects that match a key or a name. Raises UnknownSubject."""
     about = desk.subject
     with _looking_up(desk):
         found = about.find_all(about.key_in(text), book_id)
@@ -64,10 +64,10 @@ def _looking_up(desk: Desk) -> Iterator[None]:
 
 
 def beside(held: Escalation, *, at: datetime, effect: str) -> Beside:
-    """Return what the desk's books say beside a request; `effect` is the key of what came of it."""
+    """Return the desk's books next to a request; `effect` is the key of its outcome."""
     desk = DESKS.get(held.run.desk)
     if desk is None or desk.show_beside is None:
-        return Beside()  # its evidence is kept with the review
+        return Beside()  # its evidence is stored with the review
     request = HeldRequest(
         held.subject_key,
         held.run.subject_label,
@@ -92,7 +92,7 @@ def beside(held: Escalation, *, at: datetime, effect: str) -> Beside:
 
 
 def bound_arguments(run: Run) -> Mapping[str, Json]:
-    """Return the subject's, by each argument that is the subject in every tool that has it."""
+    """Return the subject's key, by each argument that is the subject in every tool that has it."""
     desk, key = DESKS[run.desk], run.subject_key
     tools = desk.tools.values()
     other = {name for tool in tools for name in tool.arguments.hints if name != tool.subject}
@@ -116,7 +116,7 @@ def open_book(desk: Desk, workspace: Workspace, at: datetime) -> int:
 
 
 def names_of(desk: Desk, key: str, *, books: Collection[int]) -> frozenset[str]:
-    """Return what a subject is called where people write of it."""
+    """Return a subject's names in texts about it."""
     about = desk.subject
     labels = {about.label_of(key, book) for book in books}
     called = about.called or (lambda key, book: ())
@@ -125,27 +125,27 @@ def names_of(desk: Desk, key: str, *, books: Collection[int]) -> frozenset[str]:
 
 
 def forget(desk: Desk, key: str, *, books: Collection[int]) -> int | None:
-    """Empty every text about a subject in these books. Return in how many it was known.
+    """Empty every text about a subject in these books. Return the number of books that had it.
 
-    None: the desk does not say how, and its books are as they were.
+    None: the desk cannot erase, and its books are unchanged.
     """
     empty = desk.subject.forget
     return sum(bool(empty(key, book)) for book in books) if empty else None
 
 
-# A name in place of a key: the policy takes it for the key that exactly one name stands for.
-# Nobody learns names by guessing: what has none or several is listed by a tool or not told, and
-# of subjects only the run's own name counts.
+# A name instead of a key: the policy replaces it by the key if exactly one has that name. Nobody
+# learns names by guessing: others are listed by a tool or not at all, and of subjects only the
+# run's own name counts.
 
 
 _RULE = "policy.named"
 
 
 def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
-    """Return how a call's names in place of keys are judged; None if it has none.
+    """Return the ruling on a call's names instead of keys; None if it has none.
 
-    Revised to the keys, or blocked with how to find one. Call it before facts are gathered, as
-    they are about the keys.
+    It revises them to keys, or blocks with a way to find the key. Call it before facts are
+    gathered, as they are about the keys.
     """
     desk = DESKS.get(run.desk)
     tool = desk.tools.get(str(action.get("name"))) if desk else None
@@ -164,7 +164,7 @@ def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
                     continue
                 found = about.keys_named(text, run.book_id)
         except DeskFailed:
-            continue  # the call is judged as it stands
+            continue  # the call is reviewed unchanged
         if name == tool.subject:
             if run.subject_key in found:
                 keys[name] = run.subject_key
@@ -189,7 +189,7 @@ def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
 
 
 def _no_key(about: Subject, text: str, found: list[str], limits: Limits) -> Ruling:
-    """Block a name that is no key and not the name of exactly one; say how to find the key."""
+    """Block a name that is not exactly one key; name a way to find the key."""
     lists = about.listed_by if about.listed_by in limits.proposable else ""
     sentence = f"There is no {about.kind} with the key or the name “{text}”."
     if found:
@@ -200,15 +200,14 @@ def _no_key(about: Subject, text: str, found: list[str], limits: Limits) -> Ruli
     return Ruling(RulingKind.BLOCK, "no_such_name", sentence, 60, **known)
 
 
-# What a report is about, and its figures. The desk's functions get values, and what they return is
-# named again.
+# A report's scope and figures. The desk's functions get values, and their results get names again.
 
 
 _WORD = re.compile(r"[\w-]+")
 
 
 def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
-    """Return what a report of a desk can be about, the default first. Raises DeskFailed."""
+    """Return the possible scopes of a desk's report, the default first. Raises DeskFailed."""
     known, report = DESKS[desk], DESKS[desk].report
     if report is None:
         return []
@@ -223,7 +222,7 @@ def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
 
 
 def choose_scope(scopes: Sequence[dict[str, str]], goal: str, chosen: str) -> dict[str, str] | None:
-    """Return the first scope with all words of a choice, or else that the goal names most of.
+    """Return the first scope with all words of a choice, or else the one that the goal names most.
 
     None if there is none like it. A choice is written in any case: "2026-11-27 us".
     """
@@ -240,7 +239,7 @@ def in_words(scope: Mapping[str, str]) -> str:
 
 
 def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str, Json]] | None:
-    """Return what makes figures of the lines of a run's tasks; None for what is no report.
+    """Return a function from the lines of a run's tasks to figures; None without a report.
 
     It raises Stop where the desk's function fails, and ValuesLocked.
     """

@@ -1,1 +1,1 @@
-"""What a process has: threads, its database, the doorbell, breakers, crash points of tests."""
+"""A process's resources: threads, its database, the doorbell, breakers, crash points of tests."""

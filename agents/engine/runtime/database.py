@@ -34,7 +34,7 @@ class _Used(local):
 
 
 class _Reply(Generic[T]):
-    """What a coroutine awaits: for the thread a Future, but without one's locks and callbacks."""
+    """The awaitable of a coroutine: a Future for the thread, but without locks and callbacks."""
 
     __slots__ = ("_loop", "awaited")
 
@@ -53,7 +53,7 @@ class _Reply(Generic[T]):
         self._tell(self.awaited.set_exception, error)
 
     def _tell(self, tell: Callable[[Any], None], outcome: object) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it who asked
+        with suppress(RuntimeError):  # the loop has ended, and its waiter with it
             self._loop.call_soon_threadsafe(self._settle, tell, outcome)
 
     def _settle(self, tell: Callable[[Any], None], outcome: object) -> None:
@@ -65,13 +65,13 @@ _Done: TypeAlias = Future[Any] | _Reply[Any]
 _Work: TypeAlias = tuple[Callable[[], Any], _Done]
 
 _used = _Used()
-_lost_at = 0.0  # when a thread last met such an error: a server that restarts cuts everybody off
+_lost_at = 0.0  # time of a thread's last such error: a restarting server cuts all connections
 
 
 class Pool:
-    """Threads that each keep a connection of their own; who was busy last is busy next.
+    """Threads with a connection each; the last busy one is busy next.
 
-    So where little is to do, few connections are opened, and those know their statements.
+    So with little to do, few connections are opened, and those have their statements prepared.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -89,13 +89,13 @@ class Pool:
         return reply.awaited
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Have `work` run so, for a caller that is no coroutine or has to know if it was begun."""
+        """Run `work` in a thread, for a caller without a loop, or one that must see its start."""
         done: Future[T] = Future()
         self._give(work, done)
         return done
 
     def _give(self, work: Callable[[], Any], done: _Done) -> None:
-        """Give `work` to a thread; it waits for one where all are busy."""
+        """Give `work` to a thread; it waits if all are busy."""
         with self._lock:
             thread = self._idle.pop() if self._idle else self._another()
             if thread is None:
@@ -112,19 +112,19 @@ class Pool:
             raise
 
     def _another(self) -> ThreadPoolExecutor | None:
-        """Return one more thread, or None where there are enough."""
+        """Return one more thread, or None if there are enough."""
         if len(self._everyone) == self.threads:
             return None
         self._everyone.append(ThreadPoolExecutor(1, thread_name_prefix=self._name))
         return self._everyone[-1]
 
     def _work(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: _Done) -> None:
-        """Do this, and then whatever waits."""
+        """Do this work, then whatever waits."""
         following: _Work | None = (work, done)
         while following:
             work, done = following
             tell = self._outcome(work, done) if done.set_running_or_notify_cancel() else None
-            with self._lock:  # before the caller learns of it and submits again
+            with self._lock:  # before the caller gets the answer and submits again
                 following = self._waiting.popleft() if self._waiting else None
                 if not following:
                     self._idle.append(thread)
@@ -154,7 +154,7 @@ class Pool:
     def close_connections(self, patience: float = LONGEST_CALL) -> bool:
         """Close the connection of every thread; for a process's end, and between tests.
 
-        Return False where a thread was still in a call after `patience` seconds.
+        Return False if a thread was still in a call after `patience` seconds.
         """
         closing = [thread.submit(connections.close_all) for thread in list(self._everyone)]
         return not wait(closing, timeout=patience).not_done
@@ -163,8 +163,8 @@ class Pool:
 def _freshen() -> None:
     """Close this thread's connection if it is dead; nothing else would ever replace it.
 
-    One that lives is kept, whatever pages do with theirs: there are few threads, and opening
-    a connection costs more than most of what is done on it.
+    A live one is kept, whatever pages do with theirs: there are few threads, and opening a
+    connection costs more than most work on it.
     """
     connection = this_connection()
     connection.close_at = None
@@ -174,7 +174,7 @@ def _freshen() -> None:
 
 
 def _has_news(connection: BaseDatabaseWrapper) -> bool:
-    """Tell whether PostgreSQL said something unasked: then it has most likely hung up."""
+    """Tell whether PostgreSQL sent something unasked: then it has most likely hung up."""
     if connection.vendor != "postgresql" or connection.connection is None:
         return False
     if connection.connection.closed:
@@ -196,7 +196,7 @@ VERIFYING_THREADS = Pool(1, "verifying")
 
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
-    """Close what the pools hold open. Return False where a thread is still in a call."""
+    """Close the pools' connections. Return False if a thread is still in a call."""
     end = time.monotonic() + patience
     pools = (DATABASE_THREADS, TOOL_THREADS, LEASE_THREADS, VERIFYING_THREADS)
     closed = [pool.close_connections(max(0.0, end - time.monotonic())) for pool in pools]
@@ -261,7 +261,7 @@ class _Loader(MigrationLoader):
 
 
 class DatabaseTooOld(Exception):
-    """The database is of a version before OLDEST, or was left by a `migrate` that was killed."""
+    """The database is older than OLDEST, or a `migrate` on it was killed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -273,8 +273,8 @@ class DatabaseTooOld(Exception):
 def check_not_too_old() -> None:
     """Raise DatabaseTooOld if the database has only some of the migrations that one replaces.
 
-    Django would say that there is nothing to apply, or start over on the old tables. Where the
-    replaced migrations are still in place it goes on with them. Raises DatabaseError.
+    Django would report nothing to apply, or start over on the old tables. If the replaced
+    migrations still exist it continues with them. Raises DatabaseError.
     """
     replacing = _Loader(None)
     applied = MigrationRecorder(connection).applied_migrations()

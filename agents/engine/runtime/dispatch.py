@@ -1,4 +1,4 @@
-"""The doorbell: tell a worker that a run can go on.
+"""The doorbell: tell a worker that a run can continue.
 
 Rows hold the truth, so a lost bell costs only the wait for the next sweep. Polling has no bell:
 workers look for themselves. Procrastinate rings inside the caller's transaction.

@@ -1,1 +1,1 @@
-"""Call tools: admitted, carried out once, settled, and told of."""
+"""Call tools: admit a call, execute it once, settle its outcome."""

@@ -1,4 +1,4 @@
-"""Review what a pattern proposes, and admit its calls: the intent of a write is committed here.
+"""Review a pattern's proposals, and admit its calls: the intent of a write is committed here.
 
 A proposal is reviewed without locks. Before a write, everything that allows it is checked again
 under the locks of the transaction that commits the intent.
@@ -48,7 +48,7 @@ from agents.sdk.facts import EarlierReview
 
 
 async def review_proposal(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
-    """Put an action to the policy, with facts that are fresh and stored with the ruling."""
+    """Review an action with fresh facts, which are stored with the ruling."""
     journal.ahead = await look_up(journal.run, journal.ahead)
     step = journal.begin(key, request)
     try:
@@ -69,7 +69,7 @@ def _facts_now(
 ) -> tuple[Json, Json, Ruling | None]:
     run = journal.run
     steps = [*calls_before(run, request.action), *journal.steps.values()]
-    # What a person has decided holds keys: one that is none by now is for the desk's own rules.
+    # A person's change has keys; an unknown key is for the desk's own rules.
     named = None if request.granted else key_ruling(run, request.action, limits)
     granted = journal.steps[request.granted] if request.granted else None
     facts, _ = fetch_now(
@@ -148,7 +148,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             turn=turn,
             before=EarlierReview((allowing.reply or {})["facts"], allowing.begun_at),
         )
-        # Behind the locks: what was rejected while we waited for them binds.
+        # Under the locks, rejections since the review bind too.
         is_stopped = fetch_standing(run, request.tool)
     if gone.get():
         return why_withdrawn(run, turn, by_agent=tool.by_agent)
@@ -194,7 +194,7 @@ def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list
 
 
 class NotAllowed(Exception):
-    """The pattern called a tool that no review allowed with these arguments: a bug of ours."""
+    """The pattern called a tool that no review allowed with these arguments: our own bug."""
 
 
 def _allowing(journal: Journal, request: Use, action: Json) -> Step:
@@ -208,7 +208,7 @@ def _allowing(journal: Journal, request: Use, action: Json) -> Step:
 
 
 def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
-    """Fetch the escalation on whose decision the review rested."""
+    """Fetch the request whose decision the review used."""
     granted = allowing.asked["granted"]
     return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
 

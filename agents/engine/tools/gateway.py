@@ -50,14 +50,14 @@ from agents.sdk.desk_tools import DeskCall, DeskTool
 
 log = logging.getLogger(__name__)
 
-_CALLS = 3  # of a tool that is SAFE, whose connection is cut
+_CALLS = 3  # for a SAFE tool whose connection is cut
 _CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
 SETTLED = (EffectState.DONE, EffectState.REFUSED)
 
 
 @dataclass(frozen=True)
 class CallOutcome:
-    """The outcome of a call, as far as it is known."""
+    """A call's outcome, as far as it is known."""
 
     state: EffectState
     reply: Reply
@@ -131,7 +131,7 @@ async def _past_outcome(
 
 
 def _is_report_overdue(step: Step) -> bool:
-    """Tell whether an agent has not said in time that the call which it has took effect."""
+    """Tell whether an agent has not reported in time on the call that it took."""
     begun = Effect.objects.filter(step=step, state=EffectState.INTENDED)
     return begun.filter(report_due_at__lte=Now()).exists()
 
@@ -153,7 +153,7 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
 
 def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> None:
     """Hold the step until a person says whether the call took effect."""
-    commit.update(step, *PROGRESS)  # its time is spent, whatever the person answers
+    commit.update(step, *PROGRESS)  # its time is used up, whatever the person answers
     ask_what_came(step, request.tool, request.args, limits, commit)
 
 
@@ -219,8 +219,8 @@ async def _call_once(
                 has_ended = True
                 raise
     except TimeoutError as error:
-        # After our own deadline the call still runs; the tool's own TimeoutError has ended it.
-        # Before Python 3.11.3 the two look alike out here.
+        # After our own deadline the call still runs; a tool's own TimeoutError has ended it. Before
+        # Python 3.11.3 the two look alike out here.
         if has_ended:
             return await _settle_error(tool, call, error, is_over=bool(fault))
         made.give_up()
@@ -231,7 +231,7 @@ async def _call_once(
         return await _settle_failure(tool, call, f"tool_timeout:{tool.name}", is_over=True)
     except LostRun:
         raise
-    except Exception as error:  # whatever a tool raises becomes an outcome of the call
+    except Exception as error:  # any error of a tool becomes an outcome of the call
         return await _settle_error(tool, call, error, is_over=bool(fault))
     crashpoint("gateway.after_call")
     if not is_storable(result) or not _is_in_contract(tool, result, args):
@@ -255,9 +255,9 @@ def _seconds_for(tool: DeskTool, limits: Limits, journal: Journal) -> float:
 async def _settle_cut(tool: DeskTool, call: DeskCall, journal: Journal) -> CallOutcome | None:
     """Settle a call that was cut off; None: it is called again, with its key. Raises LostRun.
 
-    Only what is SAFE is. Nothing begins anew in a run that was stopped meanwhile, but its first
-    worker may only stand still: its late call does nothing if what it holds was released, and
-    about any other a person is asked.
+    Only a SAFE call is repeated, and not in a run that was stopped meanwhile. Its first worker may
+    only hang: its late call does nothing if its hold was released; for any other call a person is
+    asked.
     """
     if tool.touch is Touch.ONCE:
         return await _settle_failure(tool, call, f"tool_error:{tool.name}")
@@ -272,7 +272,7 @@ async def _settle_cut(tool: DeskTool, call: DeskCall, journal: Journal) -> CallO
 
 
 async def _settle_unreported(tool: DeskTool, call: DeskCall) -> CallOutcome:
-    """Settle a call of which its agent has said nothing, when nothing can come of it any more."""
+    """Settle a call without its agent's report, once it can have no effect any longer."""
     return await _settle_failure(tool, call, "not_reported", is_over=True)
 
 
@@ -290,10 +290,10 @@ async def _settle_error(
 async def _settle_failure(
     tool: DeskTool, call: DeskCall, reason: str, *, is_over: bool = False
 ) -> CallOutcome:
-    """Settle a call that is not made again: by its key if that tells, otherwise by a person.
+    """Settle a call that is not repeated: by its key if that tells, otherwise by a person.
 
-    Unless the call `is_over`, "nothing" proves nothing yet, as the far side may still be at work:
-    it is looked up once more when the tool's own time has passed.
+    Unless the call `is_over`, "nothing found" proves nothing, as the other side may still be at
+    work: it is looked up again when the tool's own time has passed.
     """
     refused = CallOutcome(EffectState.REFUSED, Reply(failed=reason))
     if not tool.writes:
@@ -307,7 +307,7 @@ async def _settle_failure(
 
 
 async def _find_outcome(tool: DeskTool, call: DeskCall) -> CallOutcome | None:
-    """Look up by key what became of a call; None: nothing is found."""
+    """Look up a call's outcome by key; None: nothing is found."""
     if tool.find is None:
         return _UNKNOWN
     try:
@@ -343,12 +343,12 @@ def outcome_of(tool: DeskTool, key: str) -> Json:
         raise LookupBroken(f"{tool.name} could not be asked for the outcome of {key}") from error
 
 
-# A call may come back after its deadline: the run goes on, and the late reply is recorded.
+# A call may return after its deadline: the run continues, and the late reply is recorded.
 
 
 LATE = "call.late"
-QUEUE_SECONDS = 60.0  # for which a call waits for a thread while other calls have them all
-LONGEST = 2000  # characters of a late reply that are kept
+QUEUE_SECONDS = 60.0  # that a call waits for a thread while all are busy
+LONGEST = 2000  # characters stored of a late reply
 
 
 @dataclass
@@ -360,8 +360,8 @@ class ToolCall:
     args: Json
     run: Run
     limits: Limits
-    kept_at: float  # when the run was ours, by the monotonic clock
-    never_began: bool = False  # no thread had been free for it, and none will take it now
+    kept_at: float  # the last time at which the run was certainly ours
+    never_began: bool = False  # no thread was free for it, and none will take it now
     _lock: Lock = field(default_factory=Lock)
     _given_up: bool = False
 
@@ -392,17 +392,17 @@ class ToolCall:
             return reply.result()  # it came in time; the event loop was late
 
     def give_up(self) -> None:
-        """Go on without the reply; if there is one yet, it is written down and not used."""
+        """Continue without the reply; one that has come is recorded and not used."""
         with self._lock:
             self._given_up = True
 
     def _may_be_lost(self) -> bool:
-        """Tell whether others may soon take the run over, as where this process stood still."""
+        """Tell whether another worker may soon take the run over, as this process hung."""
         kept_for = lease.length().total_seconds() / 2
         return self.tool.writes and time.monotonic() - self.kept_at > kept_for
 
     def _keep_run(self) -> None:
-        """Renew the run's lease. Raises LostRun: who took it over settles this call."""
+        """Renew the run's lease. Raises LostRun: its new worker settles this call."""
         if not Run.renew(self.run.lease_owner, lease.length(), [self.run.pk]):
             raise LostRun(self.run.pk)
 
@@ -426,7 +426,7 @@ class ToolCall:
         return str(redact(json.dumps(reply), self.limits))[:LONGEST]
 
     def _note(self, said: Callable[[], str], seconds: float) -> None:
-        """Say in the record that a reply came too late; the run may have ended long ago."""
+        """Record that a reply came too late; the run may have ended long ago."""
         with self._lock:
             if not self._given_up:
                 return
@@ -438,7 +438,7 @@ class ToolCall:
             run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})
 
 
-# What became of a write is put into the ledger, with all that follows from that.
+# The outcome of a write goes into the ledger, with all its consequences.
 
 
 def settle(
@@ -451,11 +451,11 @@ def settle(
     said: Json = None,
     by: str = "",
 ) -> bool:
-    """Write what became of a step's call. Return False where that is on record already.
+    """Record the outcome of a step's call. Return False if it is recorded already.
 
-    What `tool` held for a call that was refused is given back, and its approval is closed.
-    `overrules` what was recorded before: a person or the tool itself knows better. `said` is what
-    the person `by` answered, for the record.
+    For a refused call, `tool` releases its hold, and its approval is closed. `overrules` an earlier
+    outcome: a person or the tool itself knows better. `said` is the answer of the person `by`, for
+    the record.
     """
     state, reply = outcome.state, outcome.reply
     write = _OVERRULE if overrules else _SETTLE
@@ -472,16 +472,15 @@ def settle(
 
 
 def report_on(step: Step) -> dict[str, Json] | None:
-    """Return what an agent reported of a call that it took, as `executed` and `result`, or None."""
+    """Return an agent's report on a call that it took, as `executed` and `result`, or None."""
     mine = AgentCall.objects.filter(run=step.run_id, step=f"{turn_of(step.key)}call")
     return mine.values_list("reported", flat=True).first()
 
 
 def reported_failure(step: Step) -> CallOutcome | None:
-    """Return what came of a call of which its agent says that it did not execute it, or None.
+    """Return the outcome of a call that its agent reports as not executed, or None.
 
-    Believed only once nothing can come of it any more: a hold that was given back before could be
-    used twice.
+    It counts only once the call can have no effect: a hold released earlier could be used twice.
     """
     said = report_on(step)
     if said is None or said["executed"]:

@@ -1,6 +1,6 @@
-"""Letters about what a run did: whether it owes one, and what still needs a look.
+"""Letters about a run's effects: whether it owes one, and what still needs attention.
 
-A tool that writes to somebody outside may say of which tool's calls it tells.
+A tool that writes to an outsider may name the tool whose calls it is about.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskTool
 from agents.tools import letter_tools
 
-EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
+EARLIER = timedelta(days=30)  # age of a letter that may have settled a later effect
 
-# Of a row, the runs that its run repeats: so many runs after one that left work are looked at.
+# The runs that a row's run repeats: so many runs after an unfinished one count.
 REPEATED = tuple("run" + "__again_of" * times for times in (1, 2, 3))
 _REPEATS = tuple(run.replace("again_of", "launched_again") for run in REPEATED)  # that repeat it
 _MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
@@ -43,14 +43,14 @@ def letters_told() -> list[DeskTool]:
 
 
 def is_told_of(tool: str) -> bool:
-    """Tell whether a tool is one that a letter is written about."""
+    """Tell whether letters are written about a tool's calls."""
     return any(letter.told_tool == tool for letter in letters_told())
 
 
 def owes_letter(journal: Journal, limits: Limits) -> bool:
-    """Tell whether a run has made a call since its last letter and may still tell of it.
+    """Tell whether a run made a call since its last letter and may still report it.
 
-    Until it has, its time is not what ends it: nobody would be told.
+    Until then its time limit does not end it: nobody would be told.
     """
     registered = tools_of(journal.run)
     letters = {name: tool for name, tool in registered.items() if tool.tells}
@@ -71,7 +71,7 @@ def _is_done(step: Step) -> bool:
 def untold_effects(*, since: datetime, of: str = "") -> EffectQuerySet:
     """Return the effects since then whose amount no letter states; `of` one tool, "" for all.
 
-    A letter of a run that repeats theirs counts; one that may have left is asked about anyway.
+    A letter of a repeating run counts; one that may have left needs attention anyway.
     """
     letters = [one for one in letters_told() if of in ("", one.told_tool)]
     wanted = [
@@ -83,15 +83,15 @@ def untold_effects(*, since: datetime, of: str = "") -> EffectQuerySet:
 
 
 def _unwritten(tool: str, letters: Sequence[DeskTool], since: datetime) -> Iterator[Q]:
-    """Yield what holds of a call of which no letter tells."""
-    # Without `since` PostgreSQL reads every letter there ever was.
+    """Yield the conditions for a call that no letter mentions."""
+    # Without `since` PostgreSQL reads all letters.
     is_recent = Q(settled_at__gte=since) | Q(settled_at=None)
     about = _SAME_AMOUNT if _moves_money(tool) else {}
     for name in (one.name for one in letters if one.told_tool == tool):
         written = Effect.objects.filter(is_recent, tool=name, state__in=_MAYBE_SENT, **about)
-        # A query for each run that may have written: with one, a database reads every letter of
-        # that amount. Joined by "and", as PostgreSQL plans each as a join only then; those of runs
-        # that repeat another begin with these few.
+        # A query for each run that may have written: with one query, a database reads every letter
+        # of that amount. Joined by "and", as PostgreSQL plans each as a join only then; those of
+        # repeating runs begin with these few.
         repeats = written.filter(run__again_of__isnull=False)
         yield ~Q(Exists(written.filter(run=OuterRef("run"))))
         yield from (~Q(Exists(repeats.filter(**{run: OuterRef("run")}))) for run in REPEATED)
@@ -102,9 +102,9 @@ def _moves_money(tool: str) -> bool:
 
 
 def letters_sent(runs: Collection[UUID]) -> dict[UUID, list[tuple[str, int | None]]]:
-    """Return currency and minor units of letters of runs, those they repeat and their repeats.
+    """Return currency and minor units of letters of runs, their originals and their repeats.
 
-    None for a letter without an amount, and for one that only may have left. One query.
+    None for a letter without an amount, and for one that may have left. One query.
     """
     sent = Effect.objects.filter(tool__in=letter_tools(), state__in=_MAYBE_SENT)
     parts = [
@@ -125,11 +125,11 @@ def failed_letter() -> Exists:
     return Exists(tried.filter(run=OuterRef("run")))
 
 
-# What came of an approval that was not carried out as it was: it may be over all the same. Whenever
-# facts have moved, a new request takes the place of an approval, with the same label of the same
-# turn. The approval then needs no look of its own, unless nobody answered that request either. Nor
-# does one whose amount was no longer possible where the run paid what was, nor one whose call was
-# made or answered for in a run that repeats its run: who believed it would pay by hand.
+# Approvals that were not executed as given; the matter may be settled all the same. Whenever facts
+# change, a new request replaces an approval, with the same label of the same turn. Then the
+# approval needs no attention, unless that request also expired. Neither does one whose amount
+# became impossible where the run paid what was possible, nor one whose call a repeating run made or
+# answered for: a reader would pay by hand.
 
 
 _UNANSWERED = (EscalationState.OPEN, EscalationState.EXPIRED, EscalationState.CANCELLED)
@@ -139,10 +139,10 @@ _TOOL = KT("action__name")
 
 
 def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Any]:
-    """Return those of approvals not carried out that still need a look: one of each chain.
+    """Return approvals not executed that still need attention: one of each chain.
 
-    With `later`, the newest request in its place, its state as `later_state`, and `earlier`, the
-    approval whose place it took itself; each None if there is none.
+    With `later`, the newest request after it, its state as `later_state`, and `earlier`, the
+    approval that it replaced itself; each None if there is none.
     """
     chain = Escalation.objects.annotate(label=_LABEL).filter(
         run=OuterRef("run"), label=OuterRef("label")
@@ -175,11 +175,11 @@ def _is_over_in_a_repeat() -> Q:
 
 
 def is_unsettled(approval: Escalation) -> bool:
-    """Tell whether an approval that was not carried out still needs a look."""
+    """Tell whether an approval that was not executed still needs attention."""
     return unsettled_approvals(Escalation.objects.filter(pk=approval.pk)).exists()
 
 
 def is_asked_again(approval: Escalation) -> bool:
-    """Tell whether the request in an approval's place is still open."""
+    """Tell whether the request that replaced an approval is still open."""
     found = unsettled_approvals(Escalation.objects.filter(pk=approval.pk))
     return found.filter(later_state=EscalationState.OPEN).exists()

@@ -1,1 +1,1 @@
-"""Advance a run, turn by turn: models asked, requests carried out, answers taken in."""
+"""Advance a run, turn by turn: ask models, execute requests, take in answers."""

@@ -76,9 +76,8 @@ _ENDED_STEPS = CompiledSelect(
 async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
     """Claim a run and drive it. Safe to call at any time, any number of times.
 
-    Return the state in which it was left, or None if it could not be claimed. With
-    `outlasts_outages` false, for callers that wait, an outage of the model stops it after a few
-    tries.
+    Return the resulting state, or None if it could not be claimed. With `outlasts_outages` false,
+    for callers that wait, an outage of the model stops it after a few tries.
     """
     journal = await in_database(_claim, run_id)
     if journal is None:
@@ -93,7 +92,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         return await _drive_claimed(run, journal, outlasts_outages)
     except LostRun:
         await in_database(journal.flush_unfenced)
-        return None  # its new owner carries on
+        return None  # its new owner continues
     except Later as later:
         # Waiting is no failure: only fruitless claims mark a run as poisonous.
         counted = {} if later.is_fruitless else {"attempts": 0}
@@ -110,7 +109,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         # A table locked for a quarter of an hour must not make a run count as poisonous.
         pause = min(_LONGEST_DATABASE_PAUSE, _AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
         return await _leave_run(run, fence, _requeue_end(pause))
-    except Exception as error:  # a bug of ours: a retry would only repeat it
+    except Exception as error:  # our own bug: a retry would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.flush_unfenced)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
@@ -131,7 +130,7 @@ def brief_of(run: Run) -> patterns.Brief:
     is_recorded = run.limits.profile == "reference"
     known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in found.items()}
     limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}
-    # There is no agent that could. Without such tools it is the limits of all such runs.
+    # No agent could. Without such tools, all such runs get these limits.
     if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):
         offered = tuple(name for name in limits.proposable if name not in by_agent)
         limits = replace(limits, proposable=offered)
@@ -156,9 +155,9 @@ def brief_of(run: Run) -> patterns.Brief:
 
 
 def _told_of(run: Run) -> Json:
-    """Return what the model of a declared desk is told: its brief, and the key of the subject."""
+    """Return the guide for a declared desk's model: its brief, and the subject's key."""
     desk = DESKS.get(run.desk)
-    if desk and desk.numbers:  # its prompts know it
+    if desk and desk.numbers:  # its prompts have it
         return None
     about = {desk.subject.kind: run.subject_key} if desk and run.subject_key else {}
     return desk and {"name": desk.name, "brief": desk.brief, "about": about}
@@ -188,7 +187,7 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     return await journal.transact(move)
 
 
-# The state in which a drive leaves its run.
+# The state of a run after a drive.
 
 
 @dataclass(frozen=True)
@@ -234,7 +233,7 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0)
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
-    # A slot is given its call where a worker leaves the run, or while the run waits.
+    # A slot gets its call when a worker leaves the run, or while the run waits.
     held = {s.pk for s in waiting if s.key not in commit.new_keys and not is_listening(s)}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     if answered:
@@ -247,7 +246,7 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0)
     calls = fetch_waiting(journal.run).get() if any(map(is_listening, waiting)) else []
     if assign_call(commit, waiting, calls):
         return _End(RunState.QUEUED, {"attempts": 0}, {})
-    # A call that is left waits for people's answers about others, or for earlier runs or calls.
+    # A remaining call waits for people's answers about others, or for earlier runs or calls.
     is_idle = not calls and all(step.kind == AWAIT for step in waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
     told = {"listens": True} if is_idle else {}
@@ -255,14 +254,14 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0)
 
 
 def _is_asked_about(journal: Journal, waiting: Sequence[Step]) -> bool:
-    """Tell whether a person was asked, while the run was driven, about a call that is out."""
+    """Tell whether a person was asked, during the drive, about a call that is out."""
     out = [step.pk for step in waiting if step.kind == USE and is_out(journal.run, step)]
     out = [pk for pk in out if pk not in journal.escalated]
     return bool(out) and Escalation.objects.filter(step__in=out).exists()
 
 
 def _with_what_came(journal: Journal, outcome: Json) -> Json:
-    """Return a run's outcome with what came of its goal; the reference knows no such thing."""
+    """Return a run's outcome with the outcome of its goal; the reference has no such field."""
     limits = journal.run.limits
     if limits.profile == "reference" or not isinstance(outcome, dict):
         return outcome
@@ -272,7 +271,7 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     calls = [step for step in used if step.asked["tool"] in writes]
     has_written = any((step.reply or {}).get("status") == "ok" for step in calls)
     possible = writes.intersection(limits.proposable)
-    # Other runs whose calls were blocked are stopped; an end that was is no end.
+    # Other runs with blocked calls are stopped, so they have no such outcome.
     steps = (*before, *journal.steps.values())
     reviews = [step.reply for step in steps if step.kind == "review"]
     is_blocked = journal.run.pattern == EXTERNAL and any(
@@ -303,10 +302,10 @@ async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
     return await in_database(move)
 
 
-# What a pattern asks for is done, and what came back is written down.
+# Execute a pattern's requests, and record the replies.
 
 
-# Of a call that its agent has and did not report: its slot goes on, while a person is asked.
+# For a call that its agent took and did not report: its slot continues, while a person is asked.
 _LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
 
 
@@ -317,7 +316,7 @@ class RunExecutor:
         self.journal, self.limits = journal, limits
 
     def recall(self, key: str, request: Request) -> Reply | None:
-        """Return the recorded reply; _LEFT if the slot of a call has gone on without one."""
+        """Return the recorded reply; _LEFT if a call's slot has gone on without one."""
         if not isinstance(request, Use):
             return self.journal.recall(key, request)
         try:
@@ -354,7 +353,7 @@ class RunExecutor:
                 raise TypeError("the loop itself runs flows side by side")
 
     def _say(self, key: str, request: Say) -> Reply:
-        """Record a line; one with which an approved call ends unexecuted closes its approval."""
+        """Record a line; one that ends an approved call unexecuted closes its approval."""
         turn, asked = turn_of(key), [s for s in self.journal.steps.values() if s.kind == "escalate"]
         facts = request.facts
         is_undone = request.kind == ANSWERED and facts["status"] == NOT_EXECUTED
@@ -368,7 +367,7 @@ class RunExecutor:
         raise WaitsForPerson(key)
 
     def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
-        """Open the request, or answer its step at once where nobody is to be asked."""
+        """Open the request, or answer its step at once if nobody is to be asked."""
         if is_withdrawn(self.journal.run, turn_of(step.key)):
             return self.journal.turn_away(WITHDRAWN, step, commit)
         full = open_escalation(

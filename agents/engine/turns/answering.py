@@ -62,7 +62,7 @@ def expire(pk: int, *, at: datetime) -> bool:
 
 
 def withdraw(escalation: Escalation, commit: Commit, *, why: str = WITHDRAWN) -> None:
-    """Close an open request that its agent, or its end, took back. Call with the run locked."""
+    """Close an open request that its agent, or its end, withdrew. Call with the run locked."""
     Escalation.objects.filter(pk=escalation.pk).update(state=EscalationState.CANCELLED)
     facts = {"escalation": escalation.pk, "key": escalation.step.key, "why": why}
     commit.say("escalation.withdrawn", facts)
@@ -83,14 +83,14 @@ def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> No
 
 
 def wake(commit: Commit) -> None:
-    """Queue a run that was waiting for what it has been told now."""
+    """Queue a run whose answer has come."""
     if commit.run.state == RunState.WAITING:
         commit.move(RunState.QUEUED, attempts=0)
         ring(commit.run.pk)
 
 
 def settle_reported(effect: Effect, result: Json, commit: Commit) -> None:
-    """Put into the ledger that a call took effect, as its agent reports, and wake its run."""
+    """Record that a call took effect, as its agent reports, and wake its run."""
     step, outcome = effect.step, CallOutcome(EffectState.DONE, Reply({**result, "status": "ok"}))
     settle(commit, step, outcome, tool=tools_at(commit.run.desk).get(effect.tool))
     step.reply, step.ended_at = outcome.reply.value, commit.at
@@ -102,7 +102,7 @@ def settle_reported(effect: Effect, result: Json, commit: Commit) -> None:
 def _answer_unknown(
     escalation: Escalation, step: Step, reply: dict[str, Json], commit: Commit
 ) -> None:
-    """Settle an effect as a person says: approved means that it took place."""
+    """Settle an effect by a person's answer: approved means that it took place."""
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
         step.failed = "effect_unknown"
         return
@@ -114,13 +114,13 @@ def _answer_unknown(
 def settle_as_told(
     commit: Commit, step: Step, took_effect: bool, *, by: str, said: Json = None
 ) -> Reply:
-    """Settle a call of unknown outcome as a person says. Return what it replied, for its step.
+    """Settle a call of unknown outcome by a person's answer. Return the reply for its step.
 
     If the ledger or the key shows a late outcome by now, that counts instead. `said` is for an
     answer that no request's event records. Raises ValuesLocked.
     """
     effect = Effect.objects.get(step=step)
-    tool = tools_at(commit.run.desk).get(effect.tool)  # None: a desk's that has gone
+    tool = tools_at(commit.run.desk).get(effect.tool)  # None: its desk is not installed
     happened = took_effect and effect.state != EffectState.REFUSED
     if not happened and tool and tool.release:
         tool.release(effect.key, commit.at)  # so that a late call finds no hold to use
@@ -149,26 +149,28 @@ def _result_by_key(tool: DeskTool, key: str) -> Json:
         return None  # the person's answer decides
 
 
-# The calls that an agent proposed go to the slots of its run that listen. Slots read facts side by
-# side, so calls are given out one at a time, in the order of proposal: the next once the one before
-# is answered or waits for a person, unless their agent says that they may run side by side. A run
-# left with a call to give is queued again, so that none is lost that came while it was driven.
-# Nobody takes what is allowed once the agent has said its last words: it is taken back, and so is
-# what a person is asked about first.
+# An external agent's calls go to the listening slots of its run. Slots read facts in parallel, so
+# calls are given out one at a time, in the order of proposal: the next once the one before is
+# answered or waits for a person, unless their agent lets them run in parallel. A run left with a
+# call to give is queued again, so that no call is lost that came during the drive. After the
+# agent's last words nobody takes allowed calls: they are withdrawn, and so are those that a person
+# was asked about.
 
 
-SILENT = "agent_silent"  # the end of a run whose agent does not come back
+SILENT = "agent_silent"  # the end of a run whose agent stays away
 
 
 def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCall]) -> bool:
-    """Give the oldest waiting call to a slot that listens, if there are both. Return if so.
+    """Give the oldest waiting call to a listening slot. Return whether there were both.
 
-    `steps` are the run's open ones. At most `at_once` slots have a call that is not out with its
-    agent. With a call go those that follow, as long as their agent says of all that they run side
-    by side. The end goes to all that listen, once no call is out or unknown; a slot whose call
-    waits for a person gets it afterwards, and all of them once the session's earlier runs have
-    ended. A call that is given is stored as that, a new one in its first row. Call with the run
-    locked.
+    - `steps` are the run's open ones.
+    - At most `at_once` slots have a call that is not out with its agent.
+    - With a call go those that follow, as long as their agent lets all of them run in parallel.
+    - The end goes to all listening slots, once no call is out or unknown. A slot whose call waits
+      for a person gets it afterwards, and all of them once the session's earlier runs have ended.
+    - A given call is stored as such, a new one in its first row.
+
+    Call with the run locked.
     """
     slots = sorted(filter(is_listening, steps), key=attrgetter("position"))
     if not (slots and waiting):
@@ -212,17 +214,17 @@ def _waiting(most: int) -> CompiledSelect[AgentCall]:
 
 
 def answer_await(step: Step, reply: Json, commit: Commit) -> None:
-    """Answer what a slot waits for."""
+    """Answer a slot's step."""
     step.reply, step.ended_at = reply, commit.at
     commit.update(step, "reply", "ended_at")
     commit.say("step.done", {"key": step.key})
 
 
 def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Take back what of these steps its agent was to take. Return whether there was any.
+    """Withdraw these steps' calls for the agent. Return whether there were any.
 
-    What a person is asked about goes too: nobody would take it after a yes. What was taken is out
-    with somebody and stays. Call with the run locked.
+    Calls that a person was asked about go too: nobody would take them after an approval. Taken
+    calls stay. Call with the run locked.
     """
     untaken = [step for step in waiting if is_untaken(step)]
     asking = [step for step in waiting if _asks_for_agent(commit.run, step)]
@@ -240,7 +242,7 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
 
 
 def take_back_at_end(commit: Commit, waiting: Sequence[Step]) -> bool:
-    """Do so if the agent has said its last words, in whichever run of the session."""
+    """Withdraw them if the agent has said its last words, in any run of the session."""
     if not any(is_untaken(step) or _asks_for_agent(commit.run, step) for step in waiting):
         return False
     return has_ended(commit.run) and take_back(commit, waiting)
@@ -268,12 +270,12 @@ def is_listening(step: Step) -> bool:
 
 
 def is_untaken(step: Step) -> bool:
-    """Tell whether a step is a call that is allowed and that its agent has not taken."""
+    """Tell whether a step is an allowed call that its agent has not taken."""
     return step.kind == AWAIT and step.ended_at is None and label_of(step.key) == TAKE
 
 
 def is_out(run: Run, step: Step) -> bool:
-    """Tell whether its agent has the call of a step: to take it, or to report what came of it."""
+    """Tell whether the agent has the call of a step: to take it, or to report its outcome."""
     if step.kind == USE and step.ended_at is None and is_by_agent(run.desk, step.asked["tool"]):
         return True
     return is_untaken(step)
@@ -301,7 +303,7 @@ def _slot(step: Step) -> str:
 
 
 def _slots_out(run: Run, steps: Iterable[Step]) -> set[str]:
-    """Return the slots whose call is out, but for those that have gone on without a report."""
+    """Return the slots whose call is out, except those that have gone on without a report."""
     listening = filter(is_listening, steps)
     out = (step for step in steps if is_out(run, step))
     return {_slot(step) for step in out} - {_slot(step) for step in listening}

@@ -55,7 +55,7 @@ _ANSWER_TOKENS = 256  # reserved for an answer of unknown length
 
 async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
     """Ask a model, retrying where that may help. Raises Later if the run has to wait."""
-    leave = await permit_to_ask()  # first, as a step that is not begun uses no attempt
+    leave = await permit_to_ask()  # first, as a step that has not begun uses no attempt
     step = journal.begin(key, request)
     journal.active_time.assume(step, simulated_pause(journal.run, request.role))
     over = exceeded_budget(journal.spending(), limits)
@@ -115,14 +115,14 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
 
 
 def _ignored(calls: int) -> dict[str, Json]:
-    """Return the fact that a model sent tool calls, which nobody had offered it."""
+    """Return the fact that a model sent tool calls that nobody had offered."""
     return {"ignored_tool_calls": calls} if calls else {}
 
 
 def _form_of(request: Ask, journal: Journal, leave: Permit) -> str:
     """Return the form of a question: TOOL_FORM, JSON, or UNKNOWN until the server was probed.
 
-    A run goes on in the form of its first question to an agent that may call tools.
+    A run keeps the form of its first question to an agent that may call tools.
     """
     if request.dialogue is None or not leave.address:
         return JSON
@@ -145,7 +145,7 @@ def _today() -> str:
 async def _told_form(
     knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: Permit
 ) -> llm.Question:
-    """Keep what the probe has found, and return the question in the form that follows."""
+    """Store the probe's result, and return the question in the form that follows."""
     about = leave.address, llm.model_of(probe)
     keep = partial(Endpoint.record_tool_calls, *about, day=_today(), knows=knows)
     await in_database(keep)
@@ -165,7 +165,7 @@ def _sum(before: int | None, cost: int | None) -> int | None:
 def _question(request: Ask, run: Run, form: str) -> llm.Question:
     """Return the model call for a request, prompt included.
 
-    What stays the same comes first, so that a server can reuse what it has read.
+    The constant parts come first, so that a server can reuse its reading of them.
     """
     asked = llm.Question(request.role, request.inputs, request.as_json, model=run.model)
     asked = replace(asked, is_verbatim=run.limits.profile == "reference")
@@ -240,7 +240,7 @@ async def _answer(
 
 
 async def _note_tokens(step: Step, tokens: int) -> None:
-    """Write down how much a model has written so far, for whoever watches; never what."""
+    """Record how much a model has written so far, for viewers; never the text."""
     open_step = Step.objects.filter(run=step.run_id, key=step.key, ended_at=None)
     await in_database(partial(open_step.update, tokens_out=tokens))
 
@@ -309,9 +309,9 @@ async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Jour
     await asyncio.sleep(pause)
 
 
-# A circuit breaker for each model server: after repeated failures it is left alone for a while. Its
-# state is a row that all workers share. A run that may not ask goes back to the queue and occupies
-# no worker. After the rest one probe is made; if it is answered, all waiting runs are woken.
+# A circuit breaker for each model server: after repeated failures it rests for a while. Its state
+# is a row that all workers share. A run that may not ask goes back to the queue and occupies no
+# worker. After the rest one probe is made; if it is answered, all waiting runs are woken.
 
 
 FAILURES = 5  # in a row, over all runs; one run alone makes fewer
@@ -330,11 +330,11 @@ class Permit:
     address: str
     failures: int = 0  # in a row, when it was given
     probe: bool = False
-    tool_calls: Mapping[str, Json] = field(default_factory=dict)  # as its row has them
+    tool_calls: Mapping[str, Json] = field(default_factory=dict)  # from its row
 
 
 class CircuitOpen(Exception):
-    """The server is being left alone; ask again after `pause`, or up to `spread` later."""
+    """The server is at rest; ask again after `pause`, or up to `spread` later."""
 
     def __init__(self, pause: timedelta, spread: timedelta) -> None:
         super().__init__(str(pause))

@@ -1,7 +1,7 @@
-"""What is summed and measured once a day: cases, models' use, reviews, the size of the database.
+"""Daily sums and measurements: cases, models' use, reviews, the size of the database.
 
 The sweep sums each past day once, and pages sum the rest. Every day gets a row, or it would be
-summed for ever. If another worker was quicker, its sums are the same.
+summed again and again. If another worker was quicker, its sums are the same.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _GRACE = timedelta(hours=1)  # after midnight, while the last rows of the day ar
 
 
 def summed_until(model: type[Model]) -> datetime | None:
-    """Return when the first day begins that a table lacks; None: it has no day."""
+    """Return the first day that a table lacks; None: it has no day."""
     newest: date | None = model._default_manager.aggregate(newest=Max("day"))["newest"]
     return day_begun_at(newest) + DAY if newest else None
 
 
 def _day_to_sum(begin: datetime | None, *, at: datetime) -> tuple[datetime, datetime] | None:
-    """Return begin and end of a day if all its rows are there; None: there is none, or not yet."""
+    """Return begin and end of a day if all its rows are there; None otherwise."""
     if begin is None:
         return None
     begin = utc_midnight(begin)
@@ -85,7 +85,7 @@ WANTING = (*FAULTS, *_OF_MODELS, *sorted(BUDGETS))
 OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
 
 # Letters name an amount too, and a lost call was already counted when first asked about. People
-# withheld what they rejected, and what they took off an amount that was then paid.
+# withheld what they rejected, and what they took off a paid amount.
 ASKED = Coalesce(Sum(Case(When(kind=ACTION.stored, then="amount_minor"), default=0)), 0)
 _TAKEN_OFF = F("amount_minor") - F("effect__amount_minor")
 WITHHELD = Coalesce(
@@ -210,7 +210,7 @@ def sum_next_day(*, at: datetime) -> int:
 
 
 def uses() -> list[Json]:
-    """Return the use of each model until now, as named in _SUMS."""
+    """Return the use of each model until now, by the names in _SUMS."""
     columns, since = ("model", *_SUMS), summed_until(ModelUse)
     # The same day bounds both: another may be summed between the two queries.
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()

@@ -1,4 +1,4 @@
-"""Put right what a crash or a lost bell left behind.
+"""Repair what a crash or a lost bell left behind.
 
 Every worker sweeps; conditional updates make many sweepers harmless.
 """
@@ -49,16 +49,16 @@ log = logging.getLogger(__name__)
 
 ORPHANED = timedelta(seconds=QUEUE_SECONDS)  # before its tool's own time begins, at the latest
 MINUTE, HOUR = 60.0, 3600.0  # seconds
-BATCH = 100  # rows put right in one sweep; the next one does the rest
+BATCH = 100  # rows repaired in one sweep; the next one does the rest
 
 _kept_at = -HOUR
 _told_at: dict[str, float] = {}  # when a part's failure was last logged
 
 
 def sweep() -> int:
-    """Queue what can go on and expire what is due. Return how many rows were put right.
+    """Queue what can continue and expire what is due. Return the number of repaired rows.
 
-    Each part stands on its own: if one fails, the others are done.
+    If one part fails, the others are done.
     """
     put_right = sum(_do(name, part) for name, part in _URGENT.items())
     crashpoint("sweep.after_commit")
@@ -73,7 +73,7 @@ def _do(name: str, part: Callable[[], object]) -> int:
         done = part()
     except DatabaseError:
         raise
-    except Exception as error:  # whatever is wrong with one part
+    except Exception as error:  # any error of one part
         now = time.monotonic()
         if now - _told_at.get(name, -MINUTE) >= MINUTE:
             _told_at[name] = now
@@ -84,7 +84,7 @@ def _do(name: str, part: Callable[[], object]) -> int:
 
 
 def _look_hourly() -> None:
-    """Have the database count anew and be measured once an hour of this process."""
+    """Count and measure the database once an hour of this process."""
     global _kept_at
     if time.monotonic() - _kept_at >= HOUR:
         keep_statistics()
@@ -93,7 +93,7 @@ def _look_hourly() -> None:
 
 
 def _expire() -> int:
-    """Close escalations whose time is over: silence is a no."""
+    """Close requests after their deadline: silence is a rejection."""
     due = Escalation.objects.filter(
         state=EscalationState.OPEN, expires_at__lte=Now(), frozen_at=None
     )
@@ -102,7 +102,7 @@ def _expire() -> int:
 
 
 def _climb() -> int:
-    """Ask the next tier about what one did not answer in its time."""
+    """Ask the next tier about requests that one did not answer in time."""
     due = Escalation.objects.filter(
         state=EscalationState.OPEN, climbs_at__lte=Now(), frozen_at=None, expires_at__gt=Now()
     )
@@ -123,8 +123,8 @@ def _requeue_abandoned() -> int:
 def _requeue_decided() -> int:
     """Queue waiting runs that have nothing left to wait for."""
     waiting = Run.objects.filter(state=RunState.WAITING)
-    # Keys alone come from the indexes: ten thousand runs may wait, and every sweep asks.
-    # One that an agent elsewhere drives listens all the while; its calls queue it.
+    # Keys alone come from the indexes: ten thousand runs may wait, and every sweep asks. A run with
+    # an external agent always listens; its calls queue it.
     answered = waiting.exclude(pattern=EXTERNAL).exclude(escalations__state=EscalationState.OPEN)
     answered = answered.order_by("pk")
     return _queue(answered.values_list("pk", flat=True)[:BATCH], why="it was decided")
@@ -152,7 +152,7 @@ def _queue(keys: Iterable[UUID], *, why: str) -> int:
 
 
 def _ring_again() -> int:
-    """Ring for queued runs whose bell was lost: by a queue that was emptied, or a switch."""
+    """Ring for queued runs whose bell was lost: the queue was emptied, or the dispatch changed."""
     queued = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
     lost = unheard(queued).order_by("created_at", "pk").values_list("pk", flat=True)[:BATCH]
     for run_id in lost:
@@ -161,7 +161,7 @@ def _ring_again() -> int:
 
 
 def _settle_orphans() -> int:
-    """Settle intents whose run has ended without them: ask by key what became of the call."""
+    """Settle intents whose run has ended without them, by their tools' keys."""
     at = timezone.now()
     old = Effect.objects.unsettled().filter(
         state=EffectState.INTENDED, intended_at__lt=at - ORPHANED
@@ -181,7 +181,7 @@ def _settle_orphans() -> int:
 
 
 def _is_orphan(effect: Effect, at: datetime) -> bool:
-    """Tell whether a call's run ended so long ago that none of its calls goes on."""
+    """Tell whether a call's run ended so long ago that none of its calls is still running."""
     tool, ended_at = tools_at(effect.run.desk).get(effect.tool), effect.run.ended_at
     if effect.report_due_at is not None and effect.report_due_at >= at:
         return False
@@ -190,14 +190,14 @@ def _is_orphan(effect: Effect, at: datetime) -> bool:
 
 
 def settle_orphan(effect: Effect) -> bool:
-    """Settle a write as its tool tells by the key. Return whether it was. Raises LookupBroken."""
+    """Settle a write by its tool's key. Return whether it was settled. Raises LookupBroken."""
     tool = tools_at(effect.run.desk).get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
         is_denied = (tool and tool.can_deny) or reported_failure(effect.step)
         denied = EffectState.REFUSED if is_denied else EffectState.UNKNOWN
         state = denied if result is None else EffectState.DONE
-    except DatabaseError as error:  # of the tool's tables: if ours fail, the next query says so
+    except DatabaseError as error:  # of the tool's tables: if ours fail, the next query shows it
         raise LookupBroken(effect.key) from error
     except LookupBroken:
         raise

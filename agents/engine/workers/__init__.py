@@ -1,1 +1,1 @@
-"""Workers: which run goes next, and who drives it."""
+"""Workers: the next run, and the drive of it."""

@@ -30,7 +30,7 @@ PAUSE = 1.0  # seconds before the queue is tried again
 
 
 class _Jobs(JobManager):
-    """The queue's jobs, of which those of a worker that stood still are taken over."""
+    """The queue's jobs; those of a worker that hung are taken over."""
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """End a job, unless another worker has ended it."""
@@ -57,7 +57,7 @@ class Listener:
             try:
                 await self._listen()
             except Exception as error:
-                # Others took it for dead, and it begins anew: that it stood still was logged.
+                # Others took it for dead, and it starts again: the hang was logged.
                 if not isinstance(error.__cause__, ForeignKeyViolation):
                     log.exception("The queue cannot be reached; trying again")
             await self._wait_for_stop(PAUSE)
@@ -119,7 +119,7 @@ class Listener:
             found = await self._choose()
 
     async def _choose(self) -> UUID | None:
-        """Return the run whose turn it is; wait while a workspace's share keeps it back."""
+        """Return the run whose turn it is; wait while a workspace's share holds it back."""
         async with self.choosing:
             while not self.stop.is_set():
                 turn = await in_database(self.turns.choose, set(self.active_runs.drives.values()))

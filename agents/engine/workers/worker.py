@@ -1,4 +1,4 @@
-"""A worker: takes runs that can go on, drives many at once, sweeps, and stops when told to."""
+"""A worker: takes runs, drives many at once, sweeps, and stops when told to."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 _SWEEPS = 3  # in the length of a lease
 ENDING = 2.5  # seconds beyond the drain in which runs are given back
-CLOSING = 1.0  # seconds that threads still in a call are given at the end
+CLOSING = 1.0  # for threads still in a call at the end
 
-# The share of a worker's slots that one workspace may hold: with a model that takes a minute for
-# each answer, it would otherwise take all of them.
+# The share of a worker's slots that one workspace may hold: otherwise it could take all of them,
+# with a model that takes a minute per answer.
 SHARE = 0.8
 _FRESH = 0.25  # seconds
 
@@ -51,10 +51,10 @@ Beside: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
     """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable.
 
-    `beside` is done meanwhile, and left where it is at the end; with `once`, it comes last.
+    `beside` runs at the same time until the end; with `once`, it runs last.
 
-    Return False where a thread has not come back, of a tool or for want of a database: the process
-    need not wait for it.
+    Return False if a thread has not returned, from a tool or a silent database: the process need
+    not wait for it.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ async def _work(stop: asyncio.Event, *, once: bool, beside: Beside | None) -> bo
     also = asyncio.create_task(beside(stop)) if beside and not once else None
     try:
         async with lease.keep_leases(is_worker=True):
-            if once:  # the rows say what is left to do, however bells are rung
+            if once:  # rows show the remaining work, however bells are rung
                 await Poller(stop, active_runs).run(once=True)
                 await (beside(stop) if beside else asyncio.sleep(0))
             else:
@@ -129,7 +129,7 @@ class Poller:
     async def _take(self, *, once: bool) -> StartRound:
         """Start the runs whose turn it is, as many as there is room for. Return them.
 
-        Who works on until none is left must not take a database that is away for an empty one.
+        With `once`, an unreachable database must not be taken for an empty one.
         """
         try:
             turn = await in_database(self.turns.choose, set(self.active_runs.drives.values()))
@@ -147,8 +147,8 @@ class Poller:
         if turn.runs:
             await asyncio.sleep(0)
             return
-        # While there is room, a run that ends is no reason to look: with a thousand under way
-        # one ends every moment, and looking costs the more the more of them there are.
+        # While there is room, a run's end is no reason to look: with a thousand runs one ends every
+        # moment, and a look costs more the more there are.
         self.active_runs.ended.clear()
         may_take = self.active_runs.room and not turn.is_held_back
         words = [self.stop] if may_take else [self.stop, self.active_runs.ended]
@@ -168,14 +168,14 @@ def sweep_interval() -> float:
 
 
 async def run_sweep() -> None:
-    """Sweep. A sweep that fails is made again; the runs must not end with it."""
+    """Sweep. A failed sweep is repeated; the runs must not end with it."""
     try:
         await in_database(sweep)
     except Exception:
         log.exception("The sweep failed")
 
 
-# The runs that this process is driving, whether polled or announced.
+# The runs that this process drives, polled or announced.
 
 
 class ActiveRuns:
@@ -191,7 +191,7 @@ class ActiveRuns:
         return max(0, slots() - len(self.drives))
 
     def start(self, run_id: UUID) -> asyncio.Task[bool]:
-        """Advance a run in a task of its own; two tasks for one run do no harm.
+        """Advance a run in a task of its own; two tasks for one run are harmless.
 
         The task returns False if the run could not be claimed.
         """
@@ -228,26 +228,26 @@ async def _advance(run_id: UUID) -> bool:
         return True
 
 
-# Whose queued run goes next: workspaces in turn, so that none waits behind all of another's.
+# Which workspace's queued run is next: in turn, so that none waits for all runs of another.
 
 
-# Within a workspace what has begun goes on first: somebody waits for it already.
+# Within a workspace, begun runs come first: somebody waits for them already.
 _ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
 
 
 @dataclass
 class Turns:
-    """What one process remembers of whose turn it was; each has its own slots and turns."""
+    """A process's memory of turns; each process has its own slots and turns."""
 
     served: Counter[int] = field(default_factory=Counter)  # workspace: number of its last turn
     found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for _FRESH seconds
     found_at: float = 0.0
 
     def choose(self, busy: Collection[UUID]) -> StartRound:
-        """Return which runs to start beside the busy ones, at most one per free slot.
+        """Return the runs to start next to the busy ones, at most one per free slot.
 
-        While fewer wait than there are slots, all may go and one look is enough. Of a flood the
-        first of each workspace are looked up, which reads all that wait: every _FRESH seconds.
+        If fewer wait than there are slots, all may start and one look is enough. In a flood, the
+        first of each workspace are looked up every _FRESH seconds, which reads all waiting runs.
         """
         room = slots() - len(busy)
         if room <= 0:
@@ -259,13 +259,13 @@ class Turns:
                 waiting[workspace].append(run)
         share = max(1, int(slots() * SHARE))
         of_whom = Run.objects.filter(pk__in=busy).values_list("workspace_id", flat=True)
-        held = Counter(of_whom if len(busy) + len(rows) > share else ())  # else all may go
+        held = Counter(of_whom if len(busy) + len(rows) > share else ())  # else all may start
         turn = in_turn(waiting, held, self.served, room=room, share=share)
         self.found = [row for row in self.found if row[1] not in turn.runs]
         return turn
 
     def _look(self, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
-        """Return the workspace and key of runs that wait, those of a workspace in their order."""
+        """Return the workspace and key of waiting runs, those of a workspace in their order."""
         if self.found and time.monotonic() - self.found_at < _FRESH:
             return self.found
         self.found = []
@@ -278,7 +278,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class StartRound:
-    """The runs to start now; `is_held_back` where only a workspace's share keeps others waiting."""
+    """The runs to start now; `is_held_back`: only a workspace's share keeps others waiting."""
 
     runs: list[UUID]
     is_held_back: bool = False
@@ -292,7 +292,7 @@ def in_turn(
     room: int,
     share: int,
 ) -> StartRound:
-    """Choose runs for `room` slots of whoever holds fewest, of equals whose turn is longest ago.
+    """Choose runs for `room` slots: fewest held first, then the longest since its turn.
 
     Each in its workspace's order, none beyond its share. Notes in `served` whose turn it was.
     """
@@ -316,7 +316,7 @@ def claimable() -> QuerySet[Run]:
 
 
 def _first_of_each(count: int, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
-    """Return the first `count` of every workspace, however many one of them has."""
+    """Return the first `count` of every workspace, however many another one has."""
     rank = Window(RowNumber(), partition_by=F("workspace_id"), order_by=list(_ORDER))
     rows = claimable().exclude(pk__in=busy).annotate(rank=rank).filter(rank__lte=count)
     return list(rows.order_by("rank").values_list("workspace_id", "pk"))
