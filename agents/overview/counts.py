@@ -1,4 +1,4 @@
-"""The overview's counts of requests and calls, by day, desk and currency.
+"""The overview's counts of requests and calls by day, and the figures of a period.
 
 Currencies are never added up. Days are in the viewer's zone; sums read the last days by index.
 """
@@ -6,62 +6,52 @@ Currencies are never added up. Days are in the viewer's zone; sums read the last
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any
 
 from django.db.models import (
-    BigIntegerField,
     Case,
     Count,
     DateField,
-    DateTimeField,
     Q,
     QuerySet,
     Sum,
-    TextField,
     Value,
     When,
 )
-from django.db.models.fields.json import KT
-from django.db.models.functions import Cast, Coalesce, Concat
+from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from agents.core.money import day_begun_at, format_money, utc_midnight
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.states import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.upkeep.daily import (
-    ASKED,
     AUTOMATIC,
     DAY,
     IS_AUTOMATIC,
     WITHHELD,
     calls_between,
-    runs_ended_since,
 )
 from agents.models import CaseDay, Effect, Escalation
-from agents.models.belonging import belongs
-from agents.requests.queue import SOONEST, snoozed_by
 from agents.sdk.desk import DESKS
 from agents.shell.formats import day_begun
 from agents.tools import letter_tools
 
-DAYS = 14  # of the charts
+DAYS = 28  # counted: the longest period of the figures, and as long before it
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of one day in one state; no day for open ones."""
+    """The requests of one day that ended in one state."""
 
     day: date | None
     state: str
     currency: str  # "": without an amount
     count: int
-    asked_minor: int
-    withheld_minor: int  # of that, what people rejected or deducted
-    soonest: datetime | None = None  # when the first open one expires
+    withheld_minor: int  # what people rejected or deducted
 
 
 @dataclass(frozen=True)
@@ -101,35 +91,18 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
         newest = max(newest or day, day)
         of, _, what = outcome.partition(".")
         if of == "request":
-            requests.append(Requests(day, what, currency, count, 0, minor))
+            requests.append(Requests(day, what, currency, count, minor))
         elif of == "call":
             is_automatic = outcome == AUTOMATIC
             calls.append(DayOfCalls(day, is_automatic, 0, "", currency, count, minor, 0))
     return _CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
 
 
-SNOOZED = "snoozed"  # of open requests that the reader has snoozed
-ENDED = "ended."  # before what came of runs that were done today
-
-
-def count_requests(
-    workspaces: Sequence[int], *, reader: int, since: datetime, at: datetime
-) -> list[Requests]:
-    """Count the requests decided or expired since then, and the open ones, in one query.
-
-    What the reader has snoozed has the state SNOOZED. With them come the runs that were done today,
-    whose states begin with ENDED.
-    """
-    begins, today = _begins(since), day_begun(at)
-    rows = _requests(len(workspaces), len(begins)).tuples(
-        reader=reader,
-        since=since,
-        at=at,
-        today=today,
-        date=today.date(),
-        **{**spread("homes", workspaces), **_spread_days(begins)},
-    )
-    return [Requests(*row) for row in rows]
+def count_requests(workspaces: Sequence[int], *, since: datetime, at: datetime) -> list[Requests]:
+    """Count the requests decided or expired since then, in one query."""
+    begins = _begins(since)
+    given = {"since": since, **spread("homes", workspaces), **_spread_days(begins)}
+    return [Requests(*row) for row in _requests(len(workspaces), len(begins)).tuples(**given)]
 
 
 @cache
@@ -138,44 +111,19 @@ def _requests(homes: int, days: int) -> CompiledSelect[Any]:
 
 
 def _requests_query(workspaces: Params, days: int) -> QuerySet[Any]:
-    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
-    since = Param("since")
+    ours, since = Escalation.objects.filter(workspace__in=workspaces).order_by(), Param("since")
+    expired = ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
     parts = (
         ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", days)),
-        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
-            day=_day("expires_at", days)
-        ),
-        ours.filter(belongs(Escalation), state=EscalationState.OPEN).annotate(
-            day=Cast(Value(None), DateField())
-        ),
+        expired.annotate(day=_day("expires_at", days)),
     )
     # Not the plain column: SQLite would group by its index and read every request.
     came_to = Coalesce("state", Value(""))
-    snoozed = snoozed_by(Param("reader"), Param("at"))
-    is_snoozed = When(pk__in=snoozed, then=Value(SNOOZED))
-    no_time = Cast(Value(None), DateTimeField())
-    nothing = Value(0, BigIntegerField())  # nothing is withheld of open requests
-    of_ended, of_open = (
-        (came_to, WITHHELD, no_time),
-        (Case(is_snoozed, default=came_to), nothing, SOONEST),
-    )
     sums = [
-        part.values_list("day", state, "currency").annotate(
-            n=Count("pk"), a=ASKED, w=withheld, s=soonest
-        )
-        for part, (state, withheld, soonest) in zip(
-            parts, (of_ended, of_ended, of_open), strict=True
-        )
+        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), w=WITHHELD)
+        for part in parts
     ]
-    today: Any = Param("today", DateTimeField())
-    done = runs_ended_since(today).filter(workspace__in=workspaces, state=RunState.DONE)
-    ended = Concat(Value(ENDED), KT("outcome__came_of"), output_field=TextField())
-    runs = (
-        done.order_by()
-        .values_list(Param("date", DateField()), ended, Value(""))
-        .annotate(n=Count("pk"), a=nothing, w=nothing, s=no_time)
-    )
-    return sums[0].union(*sums[1:], runs, all=True)
+    return sums[0].union(sums[1], all=True)
 
 
 def _begins(since: datetime) -> list[datetime]:
@@ -258,97 +206,156 @@ def _calls_query(workspaces: Params, days: int, moving: Any, letters: Params) ->
     return sums[0].union(sums[1], all=True)
 
 
-# A chart with a bar for each day, stacked by outcome; a table below has the figures.
+# The figures of a period and its chart, in one unit: a currency, or "" for the number of calls.
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One colour of the stack, with its icon and its word."""
+    """One figure of money or calls, and its part of each bar."""
 
     role: str
+    label: str
     word: str
 
 
+LAYERS = (
+    Layer("approve", "Without a person", "automatic"),
+    Layer("human", "After approval", "after approval"),
+    Layer("block", "Kept back by people", "kept back"),
+)
+
+
 @dataclass(frozen=True)
-class _Segment:
-    """A part of a bar: its place in percent of the chart."""
+class Figure:
+    """A figure, how it compares with the time before, and its line: points in 120 by 28."""
 
     role: str
-    told: str
-    x: float
-    y: float
-    width: float
-    height: float
+    label: str
+    value: str
+    change: str
+    points: str
 
 
 @dataclass(frozen=True)
-class _Day:
-    """One bar, from bottom to top, and its figures in words."""
+class _Bar:
+    """A day of the chart: its parts from bottom to top, in percent of the chart."""
 
     date: date
-    segments: Sequence[_Segment]
-    counts: Sequence[int]
+    x: float
+    inner: float  # where its parts begin
+    parts: Sequence[tuple[str, float, float]]  # role, top and height
     values: Sequence[str]
+
+    @property
+    def told(self) -> str:
+        words = (f"{value} {layer.word}" for value, layer in zip(self.values, LAYERS, strict=True))
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Days in order. `highest` is the full height, "" if nothing was counted.
+class Period:
+    """The newest days in one unit, each compared with as many days before."""
 
-    `currency` is that of an amount, "" for counts.
-    """
+    unit: str
+    units: Sequence[str]  # that there are, the busiest first
+    figures: Sequence[Figure]
+    bars: Sequence[_Bar]
 
-    layers: Sequence[Layer]
-    days: Sequence[_Day]
-    highest: str
-    today: Sequence[tuple[Layer, str]]  # the last day's figures
-    currency: str = ""
+    @property
+    def width(self) -> float:
+        return round(100 / len(self.bars), 2)
+
+    @property
+    def inner(self) -> float:
+        """Return the width of a bar's parts."""
+        return round(70 / len(self.bars), 2)
+
+    @property
+    def has_any(self) -> bool:
+        return any(bar.parts for bar in self.bars)
 
 
-def chart(
-    layers: Sequence[Layer],
+def period(
+    requests: Sequence[Requests],
+    calls: Sequence[DayOfCalls],
     dates: Sequence[date],
-    counted: Iterable[Sequence[Any]],
     *,
-    currency: str = "",
-) -> Chart:
-    """Chart counts, given as day, word and number; those of one day and word are added up.
+    days: int,
+    unit: str | None = None,
+) -> Period:
+    """Compare the last `days` dates with as many before; without a unit, in the busiest one.
 
-    With a currency the numbers are minor units. Other days and words are left out.
+    Money is in minor units and is never added up over currencies.
     """
-    sums: Counter[tuple[date | None, str]] = Counter()
-    for day, word, count in counted:
-        sums[day, word] += count
-    rows = [[sums[day, layer.word] for layer in layers] for day in dates]
-    highest = max([sum(row) for row in rows] + [1])
-
-    def in_words(value: int) -> str:
-        return format_money(value, currency) if currency else f"{value:,}"
-
-    written = [[in_words(value) for value in row] for row in rows]
-    days = [
-        _Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
-        for n, (day, row, texts) in enumerate(zip(dates, rows, written, strict=True))
+    sums: Counter[tuple[str, date | None, str]] = Counter()
+    for call in calls:
+        word = LAYERS[0].word if call.is_automatic else LAYERS[1].word
+        sums["", call.day, word] += call.count
+        sums[call.currency, call.day, word] += call.moved_minor if call.currency else 0
+    for one in requests:
+        sums["", one.day, LAYERS[2].word] += one.count if one.state == "rejected" else 0
+        sums[one.currency, one.day, LAYERS[2].word] += one.withheld_minor if one.currency else 0
+    busy = Counter[str]()
+    for call in calls:
+        busy[call.currency] += call.count
+    busy.update({code: 1 for (code, *_), minor in sums.items() if minor})
+    units = [code for code, _ in busy.most_common() if code]
+    chosen = unit if unit in (*units, "") else units[0] if units else ""
+    rows = [[sums[chosen, day, layer.word] for layer in LAYERS] for day in dates]
+    shown, before = rows[-days:], rows[-2 * days : -days]
+    figures = [
+        Figure(
+            layer.role,
+            layer.label,
+            _in_words(sum(row[place] for row in shown), chosen),
+            compare(sum(r[place] for r in shown), sum(r[place] for r in before), f"{days} days"),
+            points_of([row[place] for row in shown]),
+        )
+        for place, layer in enumerate(LAYERS)
     ]
-    top = in_words(highest) if any(map(any, rows)) else ""
-    return Chart(layers, days, top, list(zip(layers, written[-1], strict=True)), currency)
+    highest = max(map(sum, shown)) or 1
+    bars = [
+        _Bar(day, *_place(n, days), _parts(row, highest), _written(row, chosen))
+        for n, (day, row) in enumerate(zip(dates[-days:], shown, strict=True))
+    ]
+    return Period(chosen, units, figures, bars)
 
 
-def _segments(
-    n: int,
-    of: int,
-    row: Sequence[int],
-    highest: int,
-    layers: Sequence[Layer],
-    texts: Sequence[str],
-) -> list[_Segment]:
-    """Return one day's bar in percent of the chart's width and height, from its top left."""
-    width, found, y = 100 / of, [], 100.0
-    for layer, value, text in zip(layers, row, texts, strict=True):
+def _place(n: int, days: int) -> tuple[float, float]:
+    return round(100 * n / days, 2), round((100 * n + 15) / days, 2)
+
+
+def _in_words(value: int, unit: str) -> str:
+    return format_money(value, unit) if unit else f"{value:,}"
+
+
+def _written(row: Sequence[int], unit: str) -> list[str]:
+    return [_in_words(value, unit) for value in row]
+
+
+def _parts(row: Sequence[int], highest: int) -> list[tuple[str, float, float]]:
+    found, top = list[tuple[str, float, float]](), 100.0
+    for layer, value in zip(LAYERS, row, strict=True):
         height = 100 * value / highest
-        y -= height
+        top -= height
         if value:
-            place = (n * width + width * 0.15, y, width * 0.7, height)
-            told = f"{text} {layer.word.lower()}"
-            found.append(_Segment(layer.role, told, *(round(part, 2) for part in place)))
+            found.append((layer.role, round(top, 2), round(height, 2)))
     return found
+
+
+def compare(now: float, before: float, whole: str) -> str:
+    """Return how a figure compares with the one before: "4 % more than in the 7 days before"."""
+    if not before:
+        return f"nothing in the {whole} before"
+    percent = round(100 * (now - before) / before)
+    if not percent:
+        return f"as in the {whole} before"
+    return f"{abs(percent):,} % {'more' if percent > 0 else 'less'} than in the {whole} before"
+
+
+def points_of(values: Sequence[float]) -> str:
+    """Return the points of a line through some values, from 0 at the bottom."""
+    highest, wide = max(values, default=0) or 1, max(1, len(values) - 1)
+    return " ".join(
+        f"{120 * n / wide:.1f},{25 - 22 * value / highest:.1f}" for n, value in enumerate(values)
+    )

@@ -1,10 +1,10 @@
-"""The overview: what waits, how decisions go, what needs attention, and whether all runs."""
+"""The overview: what to do first, how decisions go, and whether all runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from math import inf
 from statistics import median
@@ -32,8 +32,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.money import format_money, format_sums
-from agents.core.results import IN_WORDS, CameOf
+from agents.core.money import format_money
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.deciders import undecidable
@@ -58,22 +57,33 @@ from agents.models import (
 )
 from agents.overview.counts import (
     DAYS,
-    ENDED,
-    SNOOZED,
-    Chart,
     DayOfCalls,
-    Layer,
-    Requests,
-    chart,
+    Period,
+    compare,
     count_calls,
     count_requests,
+    period,
+    points_of,
     read_counted_days,
 )
 from agents.overview.health import workers
 from agents.people.sign_in import demo_of
 from agents.policies.words import why_not
 from agents.publishing.pages import readable_limits
-from agents.requests.queue import InboxRow, WaitingCount, expired_since, first_rows, reviewer
+from agents.requests.queue import (
+    ALL,
+    LOOK,
+    MARKED,
+    MINE,
+    UNCLAIMED,
+    WHOLE,
+    InboxRow,
+    WaitingCount,
+    expired_since,
+    first_rows,
+    line_of,
+    reviewer,
+)
 from agents.runs.outage import Outage, outage_for, try_models
 from agents.shell import access
 from agents.shell.formats import EMAIL_FAILED, day_begun, desk_title, why_untold
@@ -93,32 +103,20 @@ _WHY_UNANSWERED: dict[str, str] = {
 }
 _FIRST = 5  # requests shown
 NEWEST = 100  # decisions that the median covers
-_AUTOMATIC, _APPROVED, _REJECTED, _EXPIRED = (
-    Layer("approve", "Automatic"),
-    Layer("human", "Approved by a person"),
-    Layer("block", "Rejected"),
-    Layer("waiting", "Expired"),
-)
-_BY_ITSELF, _AFTER_APPROVAL, _WITHHELD = (
-    Layer("approve", "Automatic"),
-    Layer("human", "After approval"),
-    Layer("block", "Reduced or rejected"),
-)
-_WORDS: dict[str, str] = {
-    EscalationState.APPROVED: _APPROVED.word,
-    EscalationState.ADJUSTED: _APPROVED.word,
-    EscalationState.REJECTED: _REJECTED.word,
-    EscalationState.EXPIRED: _EXPIRED.word,
-}
+_PERIODS = (7, 14)  # days
+_NEAR = 80  # percent of a daily cap from which it is told
+_SOON_FULL = 90  # days
+_FEWEST = 3  # decisions today that make a pace
 
 
 @page
 def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how decisions go and what needs attention."""
-    user = access.person(request)
-    found = overview(user, at=timezone.now())
+    user, given = access.person(request), request.GET
+    days = next((days for days in _PERIODS if given.get("days") == str(days)), _PERIODS[0])
+    found = overview(user, at=timezone.now(), days=days, unit=given.get("unit"))
     shown = {"o": found, "waiting": found.waiting, "first_steps": first_steps(user)}
-    return render(request, "overview/page.html", {**shown, "nav": "home"})
+    return render(request, "overview/page.html", {**shown, "periods": _PERIODS, "nav": "home"})
 
 
 @action
@@ -131,7 +129,7 @@ def try_now(request: HttpRequest) -> HttpResponse:
     return redirect("home")
 
 
-# The figures: what waits, how decisions go, and what needs attention. Sums are by day in the
+# What waits, the figures of the last days, and what needs attention. Sums are by day in the
 # viewer's zone and read only the last days, by index.
 
 
@@ -159,41 +157,48 @@ class Exposure:
 
 
 @dataclass(frozen=True)
+class _Pace:
+    """How long decisions took lately, and how fast they come today."""
+
+    decisions: int  # the newest, which the median covers
+    median_seconds: float | None  # from request to decision
+    change: str  # the newer half, compared with the older
+    points: str  # the line of the medians of tenths
+    each_seconds: float | None  # from one decision of today to the next; None: too few
+
+
+@dataclass(frozen=True)
 class _Overview:
-    """The figures of the person's workspaces; sums are in words, one for each currency."""
+    """What a person's workspaces ask of them; sums are in words, one for each currency."""
 
     waiting: WaitingCount
     waiting_sums: str
     snoozed: int  # by the reader, and not among them
-    rows: Sequence[InboxRow]  # theirs, then the soonest to expire
+    rows: Sequence[InboxRow]  # what to look at first, theirs, then the soonest to expire
+    held: Mapping[str, int]  # of what waits, by view
     unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
     is_new: bool  # nothing ever ran
-    median_seconds: float | None  # from request to decision
-    decisions: int  # that the median covers
-    automatic: int  # calls without a person, in the charts' days
-    decided: int  # requests decided or expired in the same days
-    expired: int
-    expired_today: int
-    moved_sums: str  # today
-    moved_calls: int  # today: those of the sums, and calls without money
-    withheld_sums: str  # today
-    came_of: Sequence[tuple[str, int]]  # of runs done today without a call, in words
-    by_outcome: Chart
-    by_amount: Sequence[Chart]  # one for each currency
+    pace: _Pace
+    period: Period
+    days: int  # of the period
+    since: datetime  # when it began
+    expired: int  # in the period
     attention: Sequence[Attention]
     is_more: bool  # that needs attention than is listed
-    exposures: Sequence[Exposure]
+    exposures: Sequence[Exposure]  # near their caps
     system: _SystemStatus
 
     @property
-    def automatic_percent(self) -> int | None:
-        """Return the share of cases without a person; None without cases."""
-        cases = self.automatic + self.decided
-        return round(100 * self.automatic / cases) if cases else None
+    def clearing_seconds(self) -> float | None:
+        """Return how long what nobody holds takes at today's pace; None if unknown."""
+        each, count = self.pace.each_seconds, self.held[UNCLAIMED]
+        return each * count if each and count else None
 
 
-def overview(user: User, *, at: datetime) -> _Overview:
-    """Read the figures in a fixed number of queries."""
+def overview(
+    user: User, *, at: datetime, days: int = _PERIODS[0], unit: str | None = None
+) -> _Overview:
+    """Read what waits and the figures of the last days, in a fixed number of queries."""
     parts = access.parts_of(user)
     workspaces = [part.workspace for part in parts]
     keys = [workspace.pk for workspace in workspaces]
@@ -202,95 +207,58 @@ def overview(user: User, *, at: datetime) -> _Overview:
     since = midnight - timedelta(days=DAYS - 1)
     counted = read_counted_days(keys, since=since, at=at)
     rest = max(since, counted.until or since)
-    requests = [*counted.requests, *count_requests(keys, reader=user.pk, since=rest, at=at)]
-    named = _tools(workspaces)
-    calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
-    outcomes = _by_outcome(requests, calls, dates)
-    waiting = [s for s in requests if s.state == EscalationState.OPEN]
-    decided = [s for s in requests if s.state in _WORDS]  # a sent-back request goes on
-    lengths = _seconds_to_decide(keys)
-    today = dates[-1]
-    cases, is_more = attention(keys, since=at - timedelta(days=DAYS), today=midnight)
+    requests = [*counted.requests, *count_requests(keys, since=rest, at=at)]
+    calls = [*counted.calls, *count_calls(keys, named=_tools(workspaces), since=rest, today=at)]
+    expired = [one for one in requests if one.state == EscalationState.EXPIRED]
+    cases, is_more = attention(keys, since=at - timedelta(days=_PERIODS[-1]), today=midnight)
     who = reviewer(user, at=at)
+    line = line_of(WHOLE, who, views=(ALL, MARKED, LOOK, MINE, UNCLAIMED))
     rows = first_rows(who, _FIRST)
-    snoozed = sum(s.count for s in requests if s.state == SNOOZED)
     return _Overview(
-        waiting=WaitingCount.of(
-            sum(s.count for s in waiting),
-            min((s.soonest for s in waiting if s.soonest), default=None),
-        ),
-        waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
-        snoozed=snoozed,
+        waiting=line.waiting,
+        waiting_sums=line.views[ALL].sums,
+        snoozed=line.snoozed,
         rows=rows,
+        held={view: tally.count for view, tally in line.views.items()},
         unanswered=[
             (case.escalation, case.subject_label)
             for case in cases
             if case.kind == UNANSWERED and case.escalation
         ],
-        is_new=not (rows or snoozed) and not Run.objects.filter(workspace__in=keys).exists(),
-        median_seconds=median(lengths) if lengths else None,
-        decisions=len(lengths),
-        automatic=sum(s.count for s in calls if s.is_automatic),
-        decided=sum(s.count for s in decided),
-        expired=sum(day.counts[3] for day in outcomes.days),
-        expired_today=outcomes.days[-1].counts[3],
-        moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
-        moved_calls=sum(s.count for s in calls if s.day == today),
-        withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
-        came_of=_came_of(requests),
-        by_outcome=outcomes,
-        by_amount=_by_amount(requests, calls, dates),
+        is_new=not (rows or line.snoozed) and not Run.objects.filter(workspace__in=keys).exists(),
+        pace=_pace(keys, midnight=midnight, at=at),
+        period=period(requests, calls, dates, days=days, unit=unit),
+        days=days,
+        since=midnight - timedelta(days=days - 1),
+        expired=sum(one.count for one in expired if one.day and one.day >= dates[-days]),
         attention=[case for case in cases if case.kind != UNANSWERED],
         is_more=is_more,
-        exposures=_exposures(workspaces, calls),
+        exposures=[one for one in _exposures(workspaces, calls) if one.percent >= _NEAR],
         system=system(parts),
     )
 
 
-def _sums(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return the sum of each currency in words, "" if there is none."""
-    return format_sums((currency, minor) for currency, minor in amounts if minor)
-
-
-def _came_of(counted: Sequence[Requests]) -> list[tuple[str, int]]:
-    """Return the outcomes of goals that ended today without a call, in words."""
-    ended = {one.state.removeprefix(ENDED): one.count for one in counted}
-    without = (one for one in IN_WORDS if one != CameOf.CARRIED_OUT)
-    return [(IN_WORDS[one], ended[one]) for one in without if ended.get(one)]
-
-
-def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
+def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pace:
     """Return how long the newest decisions took; expiries do not count."""
     decided = Escalation.objects.filter(decided_at__isnull=False)
     found = newest(decided, workspaces, "decided_at", NEWEST)
-    lengths = found.annotate(taken=F("decided_at") - F("created_at"))
-    return [length.total_seconds() for length in lengths.values_list("taken", flat=True)]
-
-
-def _by_outcome(
-    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
-) -> Chart:
-    counted = [(s.day, _WORDS.get(s.state, ""), s.count) for s in requests]
-    counted += [(s.day, _AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
-    return chart([_AUTOMATIC, _APPROVED, _REJECTED, _EXPIRED], dates, counted)
-
-
-def _by_amount(
-    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
-) -> list[Chart]:
-    """Chart the money of each day by currency: paid, and withheld by people.
-
-    One empty chart if there was none.
-    """
-    counted = [(s.currency, s.day, _WITHHELD.word, s.withheld_minor) for s in requests]
-    for call in calls:
-        layer = _BY_ITSELF if call.is_automatic else _AFTER_APPROVAL
-        counted.append((call.currency, call.day, layer.word, call.moved_minor))
-    layers = [_BY_ITSELF, _AFTER_APPROVAL, _WITHHELD]
-    return [
-        chart(layers, dates, [rest for of, *rest in counted if of == currency], currency=currency)
-        for currency in sorted({of for of, *_, minor in counted if minor}) or [""]
-    ]
+    pairs = sorted(
+        (one or at, asked) for one, asked in found.values_list("decided_at", "created_at")
+    )
+    lengths = [(decided_at - asked_at).total_seconds() for decided_at, asked_at in pairs]
+    half, tenth = len(lengths) // 2, -(-len(lengths) // 10) or 1
+    parts = [lengths[n : n + tenth] for n in range(0, len(lengths), tenth)]
+    today = [decided_at for decided_at, _ in pairs if decided_at >= midnight]
+    each = (at - today[0]).total_seconds() / len(today) if len(today) >= _FEWEST else None
+    return _Pace(
+        decisions=len(lengths),
+        median_seconds=median(lengths) if lengths else None,
+        change=compare(median(lengths[half:]), median(lengths[:half]), f"{half} decisions")
+        if half
+        else "",
+        points=points_of([median(part) for part in parts]),
+        each_seconds=each,
+    )
 
 
 def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
@@ -488,6 +456,11 @@ class _SystemStatus:
     failing: int  # model servers whose newest call failed
     outage: Outage | None  # that the person's runs wait for
     database: DatabaseSize | None  # newest measurement; None: there is none
+
+    @property
+    def is_well(self) -> bool:
+        left = self.days_left
+        return bool(self.workers) and not self.failing and (left is None or left > _SOON_FULL)
 
     @property
     def days_left(self) -> int | None:

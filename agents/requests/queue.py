@@ -63,13 +63,14 @@ from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, FormField, Keyset
 from agents.shell.pages import whole_number
 from agents.tools import argument_in_words
 
-_ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
+ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
+LOOK, MARKED = "look", "marked"  # without a tab of their own
 VIEWS: Mapping[str, str] = {
     MINE: "Mine and my teams’",
     UNCLAIMED: "Unclaimed",
     ABOVE: "Above my limit",
     SNOOZED: "Snoozed",
-    _ALL: "All but snoozed",
+    ALL: "All but snoozed",
 }
 DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
@@ -86,7 +87,7 @@ def _minutes(text: str) -> int | None:
 class QueueAddress(Filter):
     """The open requests that someone wants to see, and their order."""
 
-    view: str = _ALL
+    view: str = ALL
     order: str = DEADLINE
     fields = (
         Field("subject", "About (name or key)"),
@@ -103,7 +104,7 @@ class QueueAddress(Filter):
 
     @property
     def title(self) -> str:
-        return VIEWS[self.view]
+        return "Look first" if self.view == LOOK else VIEWS[self.view]
 
     @property
     def suffix(self) -> str:
@@ -119,7 +120,7 @@ class QueueAddress(Filter):
     def other(self, **changed: object) -> str:
         """Return the query without what is usual: all requests, soonest to expire first."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
-        usual = {"view": _ALL, "order": DEADLINE}
+        usual = {"view": ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
 
 
@@ -128,7 +129,7 @@ def read_queue(asked: Mapping[str, str]) -> QueueAddress:
     view, order = asked.get("view", ""), asked.get("order", "")
     return QueueAddress.of(
         asked,
-        view=view if view in VIEWS else _ALL,
+        view=view if view in (*VIEWS, LOOK) else ALL,
         order=order if order in ORDERS else DEADLINE,
     )
 
@@ -228,13 +229,17 @@ def _open(count: int) -> CompiledSelect[Escalation]:
 
 
 def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
-    """Return the first requests for a person, in one query: theirs, then the soonest to expire.
+    """Return the first requests for a person, in one query: those to look at first, then theirs.
 
-    Snoozed ones are left out, and frozen ones come last.
+    Those that expire soonest come first among them. Snoozed ones are left out.
     """
     homes = who.workspaces
     given = {"reader": who.user_id, "at": who.at, **spread("homes", homes)}
     return _rows(_first(len(homes), most).all(**given), at=who.at)
+
+
+def _last(view: str, who: Reviewer) -> Case:
+    return Case(When(_in_view(view, who), then=False), default=True)
 
 
 @cache
@@ -245,9 +250,13 @@ def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
 
     def build() -> QuerySet[Escalation]:
         is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
-        is_others = Case(When(_in_view(MINE, who), then=False), default=True)
-        order = (is_others, is_frozen, "expires_at", "pk")
-        ours = open_in(Params("homes", homes)).filter(_in_view(_ALL, who))
+        order: tuple[Any, ...] = (
+            *(_last(view, who) for view in (MARKED, LOOK, MINE)),
+            is_frozen,
+            "expires_at",
+            "pk",
+        )
+        ours = open_in(Params("homes", homes)).filter(_in_view(ALL, who))
         # First the keys, so that whole rows are read only of few.
         keys = ours.order_by(*order).values("pk")[:most]
         found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
@@ -377,7 +386,7 @@ def line_of(
     as it may have left the queue. `views` are those to count.
     """
     place_of, columns = _ORDERS[queue.order]
-    held = {view: _in_view(view, who) for view in dict.fromkeys((_ALL, *views))}
+    held = {view: _in_view(view, who) for view in dict.fromkeys((ALL, *views))}
     # Without a filter it is one of the views, which are not compiled twice.
     asked = "" if queue.given or queue.unreadable else queue.view
     if asked not in held:
@@ -391,7 +400,7 @@ def line_of(
     found = [row for is_in, row in rows if is_in[at[asked]]]
     places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
     keys = [place[-1] for place in places]
-    waiting = [row for is_in, row in rows if is_in[at[_ALL]]]
+    waiting = [row for is_in, row in rows if is_in[at[ALL]]]
     ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
     tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
     count = WaitingCount.of(len(waiting), min(ends, default=None))
@@ -562,11 +571,19 @@ def _in_view(view: str, who: Reviewer) -> Q:
         return _above_limit(who) & ~snoozed
     is_given = Q(approval__by=who.user_id)
     found = {
-        _ALL: Q(),
+        ALL: Q(),
+        MARKED: _IS_MARKED,
+        LOOK: _LOOKS_ODD | Q(frozen_at__isnull=True, expires_at__lte=who.at + ABOUT_TO_EXPIRE),
         MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
         UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
     }[view]
     return found & ~snoozed
+
+
+ABOUT_TO_EXPIRE = timedelta(minutes=10)
+# What may not be what was asked, and what lacks the second of two approvals.
+_IS_MARKED = Q(review__facts__doubts__0__isnull=False)
+_LOOKS_ODD = _IS_MARKED | Q(approval__isnull=False)
 
 
 def _above_limit(who: Reviewer) -> Q:

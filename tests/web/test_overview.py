@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 from io import StringIO
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,8 +19,9 @@ from agents.core.states import RunState
 from agents.engine.lease import claim
 from agents.engine.upkeep.daily import count_next_day
 from agents.engine.upkeep.sweep import sweep
-from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run, Scope
-from agents.overview.pages import DAYS, Exposure, overview
+from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run
+from agents.overview.counts import Period, compare
+from agents.overview.pages import overview
 from agents.requests import sharing
 from agents.runs import launching
 from tests.desks import bank
@@ -55,35 +57,31 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
 
     assert (found.waiting, found.waiting_sums) == (3, "EUR 1,950.00, USD 1,200.00")
     assert [row.escalation.run for row in found.rows] == [waiting, transfer, entry]
-    assert (found.automatic, found.decided, found.automatic_percent) == (2, 3, 40)
-    assert found.decisions == 3
-    assert found.median_seconds is not None
-    assert 0 < found.median_seconds < 60
+    assert found.pace.decisions == 3
+    assert found.pace.median_seconds is not None
+    assert 0 < found.pace.median_seconds < 60
     assert found.expired == 0
-    assert found.moved_sums == "EUR 1,080.00, USD 1,200.00"
-    assert found.withheld_sums == "EUR 300.00, USD 1,700.00"
-    assert (found.moved_calls, found.came_of) == (4, [])
-    assert found.exposures == [
-        Exposure("Demo", "Bank transfers", "EUR", 48000, 5_000_000),
-        Exposure("Demo", "Refunds", "USD", 50000, 500_000_000),
-    ]
-    charts = (found.by_outcome, *found.by_amount)
-    assert [len(drawn.days) for drawn in charts] == [DAYS] * 3
-    assert list(found.by_outcome.days[-1].counts) == [2, 2, 1, 0]
-    assert [list(drawn.days[-1].values) for drawn in found.by_amount] == [
-        ["EUR 480.00", "EUR 600.00", "EUR 300.00"],
-        ["USD 500.00", "USD 700.00", "USD 1,700.00"],
-    ]
-    for drawn in charts:
-        assert round(sum(segment.height for segment in drawn.days[-1].segments)) == 100
+    assert found.exposures == []
+    expected = {
+        "EUR": ["EUR 480.00", "EUR 600.00", "EUR 300.00"],
+        "USD": ["USD 500.00", "USD 700.00", "USD 1,700.00"],
+        "": ["2", "2", "1"],
+    }
+    for unit, values in expected.items():
+        one = period_of(scene, unit)
+        assert [figure.value for figure in one.figures] == values
+        assert {figure.change for figure in one.figures} == {"nothing in the 7 days before"}
+        assert [*one.bars[-1].values] == values
+        assert round(sum(height for *_, height in one.bars[-1].parts)) == 100
+    assert set(period_of(scene).units) == {"EUR", "USD"}
+    assert period_of(scene, "GBP").unit in ("EUR", "USD")
     assert found.attention == []
     rita = client_of(scene.rita)
     rita.get(reverse("home"))  # which stores in the session what it saw
     with CaptureQueriesContext(connection) as asked:
         page = rita.get(reverse("home"))
     assert len(asked) <= 12
-    assert "Amounts in EUR" in page.text
-    assert "EUR\u00a01,080.00, USD\u00a01,200.00" in page.text  # broken between the sums only
+    assert "EUR\u00a01,950.00, USD\u00a01,200.00" in page.text  # broken between the sums only
     assert "USD 1,080.00" not in page.text
 
     # At any hour of UTC, one of these zones has another date.
@@ -91,28 +89,41 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     CaseDay.objects.create(workspace=scene.workspace, day=yesterday, count=0)
     for zone in ("Pacific/Pago_Pago", "Pacific/Kiritimati"):
         with timezone.override(ZoneInfo(zone)):
-            there = overview(scene.rita, at=timezone.now())
-        assert there.moved_sums == found.moved_sums
-        assert list(there.by_outcome.days[-1].counts) == [2, 2, 1, 0]
+            assert period_of(scene, "").bars[-1].values == expected[""]
 
     later = timezone.now() + timedelta(days=2)
     Escalation.objects.filter(state="open").update(expires_at=later + timedelta(days=9))
-    before = overview(scene.rita, at=later)
+    before = overview(scene.rita, at=later, days=14)
     while count_next_day(at=later):
         pass
-    after = overview(scene.rita, at=later)
+    after = overview(scene.rita, at=later, days=14)
     assert CaseDay.objects.filter(workspace=scene.workspace, outcome="call.automatic").exists()
-    for name in ("by_outcome", "by_amount", "automatic", "decided", "expired", "waiting_sums"):
-        assert getattr(after, name) == getattr(before, name)
+    assert (after.period, after.expired, after.waiting) == (
+        before.period,
+        before.expired,
+        before.waiting,
+    )
+    a_week_later = overview(scene.rita, at=later + timedelta(days=6), unit="USD").period.figures
+    assert a_week_later[0].value == "USD 0.00"
+    assert a_week_later[0].change == "100 % less than in the 7 days before"
 
 
-def test_the_sum_and_the_count_of_today_are_of_the_same_calls(scene: Scene) -> None:
-    scene.kill(scene.add("ada", Role.ADMIN), "look", scope=Scope.TOOL, target="send_refund_email")
-    assert go(scene.launch(REFUND_500)).state == RunState.STOPPED  # after it has paid
+def period_of(scene: Scene, unit: str | None = None) -> Period:
+    return overview(scene.rita, at=timezone.now(), unit=unit).period
 
-    page = words(client_of(scene.rita).get(reverse("home")).text)
 
-    assert "Carried out today USD 500.00 in 1 call; nothing reduced" in page.replace("\xa0", " ")
+@pytest.mark.parametrize(
+    ("now", "before", "told"),
+    [
+        (104, 100, "4 % more than in the 7 days before"),
+        (83, 100, "17 % less than in the 7 days before"),
+        (1000, 1001, "as in the 7 days before"),
+        (0, 0, "nothing in the 7 days before"),
+        (5000, 1, "499,900 % more than in the 7 days before"),
+    ],
+)
+def test_a_figure_is_compared_with_the_time_before(now: int, before: int, told: str) -> None:
+    assert compare(now, before, "7 days") == told
 
 
 def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:
@@ -120,13 +131,10 @@ def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None
     Escalation.objects.filter(run=expired).update(expires_at=at - timedelta(seconds=1))
     sweep()
 
-    tomorrow = overview(scene.rita, at=at + timedelta(days=1))
-    next_month = overview(scene.rita, at=at + timedelta(days=30))
-
-    assert (tomorrow.expired, tomorrow.expired_today, tomorrow.decided) == (1, 0, 1)
-    assert tomorrow.automatic_percent == 0
-    assert tomorrow.median_seconds is None
-    assert (next_month.expired, next_month.automatic_percent) == (0, None)
+    for days, left in ((1, 1), (13, 1), (30, 0)):
+        found = overview(scene.rita, at=at + timedelta(days=days), days=14)
+        assert (found.expired, found.pace.median_seconds) == (left, None)
+    assert overview(scene.rita, at=at + timedelta(days=8), days=7).expired == 0
 
 
 @pytest.mark.breaks("I9")
@@ -141,8 +149,8 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
 
     page = client_of(scene.eve).get(reverse("home")).text
 
-    assert "failed because of a system error" in page
-    assert "nobody can tell whether it took effect" in page
+    assert "Failed because of a system error" in page
+    assert "Nobody can tell whether it took effect" in page
     cases = overview(scene.eve, at=timezone.now()).attention
     assert {(case.kind, case.run) for case in cases} == {
         ("failed", failed.pk),
@@ -176,7 +184,7 @@ def test_that_more_needs_attention_than_is_listed_is_said(
     for most in (2, 1):
         monkeypatch.setattr("agents.overview.pages.MOST", most)
         page = words(client_of(scene.eve).get(reverse("home")).text)
-        listed = page.count("nobody can tell whether it took effect")
+        listed = page.count("Nobody can tell whether it took effect")
         found.append((listed, "Only the newest are listed" in page))
 
     assert found == [(2, False), (1, True)]
@@ -185,8 +193,9 @@ def test_that_more_needs_attention_than_is_listed_is_said(
 def test_where_nothing_ever_ran_the_first_step_is_named(scene: Scene) -> None:
     omar, rita = (words(client_of(who).get("/").text) for who in (scene.omar, scene.rita))
 
-    assert "No run has been launched yet: launch one." in omar
-    assert "No run has been launched yet: an operator can, under Launch." in rita
+    assert "Nothing has run yet." in omar
+    assert "Launch a run: what needs approval" in omar
+    assert "An operator can launch a run." in rita
     go(scene.launch(REFUND_500))
     assert "You’re all caught up." in words(client_of(scene.rita).get("/").text)
 
@@ -198,9 +207,8 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     found = overview(stranger(), at=timezone.now())
 
-    assert (found.waiting, found.moved_sums, found.attention) == (0, "", [])
-    charts = (found.by_outcome, *found.by_amount)
-    assert not any(day.segments for drawn in charts for day in drawn.days)
+    assert (found.waiting, found.rows, found.attention) == (0, [], [])
+    assert (found.period.units, found.period.has_any) == ([], False)
 
 
 @pytest.mark.proves("F27")
@@ -253,6 +261,35 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
 
 
 @pytest.mark.slow
+def test_a_reviewer_starts_with_what_may_not_be_as_asked() -> None:
+    scene = bank_scene()
+    marked = [advance_run(bank.launch(scene, bank.ATTACKS[n])) for n in (0, 1)]
+    others = [advance_run(scene.launch()) for _ in range(3)]
+    requests = {one.run_id: one.pk for one in Escalation.objects.all()}
+    soon = timezone.now() + timedelta(minutes=7, seconds=30)
+    Escalation.objects.filter(run=others[0]).update(expires_at=soon)
+    with chromium() as browser, serve() as site:
+        page = open_page(browser)
+        sign_in(page, site, "rita")
+        for width, height in ((1280, 720), (1440, 900), (390, 844)):
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(site)
+            lead, start = page.locator("#today"), page.get_by_role("link", name="Start with the 3")
+            expect(lead).to_have_text("5 wait. 2 may not be what was asked.")
+            expect(page.locator(".today")).to_contain_text("Next deadline:")
+            for place in (lead, start):
+                expect(place).to_be_in_viewport(ratio=1)
+        listed = page.locator(".cases a").evaluate_all("all => all.map((one) => one.pathname)")
+        start.click()
+        page.wait_for_url("**/approvals/*/?view=look")
+        reached = page.url
+
+    first = [f"/approvals/{requests[run.pk]}/" for run in (*marked, others[0])]
+    assert listed[:3] == first
+    assert urlsplit(reached).path == first[0]
+
+
+@pytest.mark.slow
 def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
     runs = [scene.launch() for _ in range(3)]
     with chromium() as browser, serve() as site:
@@ -263,13 +300,13 @@ def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
         expect(page.locator("#live")).to_have_text("Live")
         for waiting, run in enumerate(runs, 1):
             advance_run(run)
-            expect(page.locator("#overview")).to_contain_text(f"Open all {waiting}")
+            expect(page.locator("#overview")).to_contain_text(f"All {waiting}")
         shifted = page.evaluate("window.shifted")
 
     assert shifted < 0.1
 
 
-def test_what_is_theirs_comes_first_with_whom_it_is_and_how_often_it_was_approved(
+def test_what_lacks_a_second_approval_is_looked_at_first(
     tiered: Tiered,
 ) -> None:
     other, own, given, snoozed = (tiered.ask() for _ in range(4))
@@ -284,9 +321,9 @@ def test_what_is_theirs_comes_first_with_whom_it_is_and_how_often_it_was_approve
     page = words(client_of(finn).get(reverse("home")).text)
     mine = words(client_of(finn).get(reverse("approvals"), {"view": "mine"}).text)
 
-    assert [row.escalation.pk for row in found.rows] == [own.pk, other.pk, given.pk]
-    assert "for finn" in page
-    assert ", 1 of 2 approved" in page
+    assert [row.escalation.pk for row in found.rows] == [given.pk, own.pk, other.pk]
+    assert found.held == {"all": 3, "marked": 0, "look": 1, "mine": 1, "unclaimed": 0}
+    assert "1 of 2 approved" in page
     assert "Mine and my teams’ 1 " in mine
     assert "Unclaimed 0 " in mine
 

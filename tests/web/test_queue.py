@@ -322,8 +322,8 @@ def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Sce
     for name in ("home", "approvals", "runs"):
         assert badge.format(6) in rita.get(reverse(name)).text
     overview = words(rita.get(reverse("home")).text)
-    assert "Waiting for approval 6 without 1 you snoozed, EUR 50.00" in overview
-    assert "Open all 6" in overview
+    assert "6 wait. Next deadline: " in overview
+    assert "All 6" in overview
     assert "All but snoozed 6" in words(rita.get(reverse("approvals")).text)
     assert badge.format(7) in client_of(scene.omar).get(reverse("runs")).text
 
