@@ -38,6 +38,7 @@ _OF_REPORTS = (
     *("briefed", "headed", "matches_facts"),
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
+_IN_POLICIES = {now: name for name, now in RULES.items()}
 # Who named an argument, in reviews of the first desk.
 ORIGINS = {"record": "looked_up"}
 # Argument names that do not read as words.
@@ -70,6 +71,11 @@ _KEPT = ("rules", "tool_calls", "tool_repeats", "rolling_days", "required", "cri
 _AT_TOP = {*_LIMITS, *_CAPS, *_KEPT, "proposable", "executable", "patterns", "about"}
 _IF_ANY = ("required", "critical", "about")
 _DAYS = 30  # of `rolling_days` where no document names them
+
+
+def in_policies(rule: str) -> str:
+    """Return the name under which policies have a rule."""
+    return _IN_POLICIES.get(rule, rule)
 
 
 def unit_of(ruling: Mapping[str, Json]) -> str:

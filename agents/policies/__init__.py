@@ -7,7 +7,6 @@ policy version names the rules it uses and holds their limits.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -15,28 +14,17 @@ from typing import Any, TypeAlias
 
 from agents.core.actions import Action
 from agents.core.limits import Limits
-from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.reviews import BY_PERSON, Consent, Facts, ReviewResult, Ruling, RulingKind, covers
 from agents.sdk.adjustments import label_of
+from agents.sdk.desk import rules_at
 
 # Each desk has its own facts.
 Rule: TypeAlias = Callable[[Action, Any, Limits], Ruling | None]
-RULES: dict[str, Rule] = {}
 log = logging.getLogger(__name__)
 
 NO_CONSENT: Consent = {}  # nobody has been asked
 ROUNDS = 3  # the action as proposed, and at most two revisions of it
-
-
-def rule(check: Rule, topic: str = "") -> Rule:
-    """Register a rule under its topic, else its module, and its function: ``answers.reading``.
-
-    Stored policies hold that name, so it stays.
-    """
-    topic = topic or check.__module__.rpartition(".")[2]
-    enter(RULES, f"{topic}.{check.__name__}", check)
-    return check
 
 
 def review(
@@ -73,8 +61,8 @@ def judge(
     """Return the rulings of one round; never empty, because silence blocks."""
     rulings = [
         _heed_consent(said, consent)
-        for name in _concerned(tuple(limits.rules), action)
-        if (said := _ask(name, action, facts, limits))
+        for name, check in _concerned(limits, action)
+        if (said := _ask(name, check, action, facts, limits))
     ]
     found = rulings or ([] if facts.unfit else [_silence(action)])
     if masked := _masked_value(action, facts):
@@ -92,19 +80,23 @@ def judge(
     return found
 
 
-def _concerned(names: tuple[str, ...], action: Action) -> tuple[str, ...]:
+def _concerned(limits: Limits, action: Action) -> tuple[tuple[str, Rule], ...]:
     """Return the rules that apply to an action: a desk's own rules name their tools."""
-    checks = tuple(map(RULES.get, names))
-    return _of_tool(names, checks, action.get("kind"), str(action.get("name")))
+    known = rules_at(next(iter(limits.desks), ""))
+    checks = tuple(known.get(name, _missing) for name in limits.rules)
+    return _of_tool(tuple(limits.rules), checks, action.get("kind"), str(action.get("name")))
 
 
 @lru_cache(1024)
 def _of_tool(
-    names: tuple[str, ...], checks: tuple[Rule | None, ...], kind: Any, tool: str
-) -> tuple[str, ...]:
-    concerns = (getattr(check, "concerns", None) for check in checks)
-    pairs = zip(names, concerns, strict=True)
-    return tuple(name for name, concerned in pairs if concerned is None or concerned(kind, tool))
+    names: tuple[str, ...], checks: tuple[Rule, ...], kind: Any, tool: str
+) -> tuple[tuple[str, Rule], ...]:
+    asked = ((check, getattr(check, "concerns", None)) for check in checks)
+    return tuple(
+        (name, check)
+        for name, (check, concerned) in zip(names, asked, strict=True)
+        if concerned is None or concerned(kind, tool)
+    )
 
 
 _UNFIT = "policy.unfit_value"  # the value behind a name is unfit; a stored reply does not show it
@@ -175,11 +167,15 @@ def _masked_value(action: Action, facts: Facts) -> Ruling | None:
     return Ruling(RulingKind.BLOCK, "masked_value", said, 100, **known)
 
 
-def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def _missing(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    raise KeyError
+
+
+def _ask(name: str, check: Rule, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Ask one rule. A rule that is missing or raises blocks: policy fails closed."""
     try:
-        said = RULES[name](action, facts, limits)
-    except Exception as error:  # a faulty rule must never let anything run
+        said = check(action, facts, limits)
+    except Exception as error:  # whatever a rule does wrong, nothing may run because of it
         log.exception("The rule %s could not be asked", name)
         said = Ruling(
             RulingKind.BLOCK,
@@ -225,6 +221,3 @@ _UNDECIDED = Ruling(
     risk=70,
     rule="policy.rounds",
 )
-
-
-load(sys.modules[__name__])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from functools import partial
 
 from agents.core.actions import Action
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind
 from agents.core.statements import LEDGER, fill_references, free_words, referenced_sentences
-from agents.policies import rule
+from agents.policies import Rule
 
 LOOKED_INTO = "The case was looked into; this run paid nothing."
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?"
@@ -21,7 +20,6 @@ _AMOUNT = re.compile(
 _WORDS, _LONGEST = 12, 40  # of a letter that a person may decide about, and letters of each
 
 
-@rule
 def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Statements about money come from the ledger; the agent's own words are its note.
 
@@ -32,7 +30,6 @@ def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | Non
     return letter_ruling(action, facts) if facts.letter else None
 
 
-@rule
 def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Block an answer to a case that no specialist has seen."""
     if action.get("kind") != "final":
@@ -48,7 +45,6 @@ def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | N
     )
 
 
-@rule
 def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """An answer states what the specialists found, in the desk's words (ROU-Q13)."""
     if action.get("kind") != "final":
@@ -144,7 +140,6 @@ def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
     )
 
 
-@partial(rule, topic="delegation")
 def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A specialist only reads, and gets only a ticket."""
     if action.get("kind") != "tool" or action["name"] not in limits.proposable:
@@ -153,3 +148,12 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     sentence = "A specialist only looks things up."
     return Ruling(RulingKind.APPROVE, "read_only_delegation", sentence, 5)
+
+
+# What every desk has beside its own, by the names under which policies have them.
+SHARED: Mapping[str, Rule] = {
+    "answers.matches_ledger": matches_ledger,
+    "answers.after_specialist": after_specialist,
+    "answers.matches_evidence": matches_evidence,
+    "delegation.reading": reading,
+}

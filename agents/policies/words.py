@@ -14,7 +14,6 @@ from agents.core import old_names
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.old_names import STOP_REASONS
-from agents.policies import RULES
 from agents.sdk.desk import DESKS
 
 # The words of a desk: it registers them, or its declarations have them.
@@ -345,8 +344,7 @@ def words_of(rule: str) -> tuple[str, str]:
     if desk in DESKS and name in _OF_EVERY_DESK:
         return _OF_EVERY_DESK[name]
     title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
-    check = RULES.get(rule)
-    if desk in DESKS and (declared := DESKS[desk].rules.get(rule)):
-        title, check = declared.title or title, declared.check
-    told = " ".join(((check.__doc__ if check else "") or "").partition("\n\n")[0].split())
+    declared = DESKS[desk].rules.get(rule) if desk in DESKS else None
+    title = (declared and declared.title) or title
+    told = " ".join(((declared and declared.check.__doc__) or "").partition("\n\n")[0].split())
     return title, told or "This installation does not have it, so whatever it judges is blocked."

@@ -17,9 +17,8 @@ from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
-from agents.policies import RULES
 from agents.sdk import arguments as serialization
-from agents.sdk.desk import DESKS, tools_at
+from agents.sdk.desk import DESKS, rules_at, tools_at
 from agents.shell.refusal import Refused, require_member
 
 
@@ -92,7 +91,7 @@ def _check_document(document: Json) -> Limits:
                 if not is_currency(currency):
                     raise Refused("bad_policy", f"The desk {desk!r}: no currency is {currency!r}.")
             _check_names("tool", (*part.required, *part.critical), part.proposable)
-            _check_names("rule", part.rules, RULES)
+            _check_names("rule", part.rules, rules_at(desk))
             _check_names("tool", part.proposable, tools_at(desk))
     return limits
 

@@ -24,7 +24,6 @@ from agents.core.limits import (
 from agents.core.money import format_money, with_unit
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
-from agents.policies import RULES
 from agents.policies.words import RuleLine, rule_lines, words_of
 from agents.sdk.adjustments import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
@@ -333,7 +332,7 @@ def policy_reference() -> str:
     """Return the page as Markdown, with the values of the profile strict."""
     limits = strict({name: desk.part() for name, desk in DESKS.items()})
     alike: dict[tuple[str, str], list[str]] = {}
-    for name in sorted(RULES):
+    for name in sorted({name for desk in DESKS.values() for name in desk.checks}):
         alike.setdefault(words_of(name), []).append(name)
     rules = [f"| `{'`, `'.join(names)}` | {_short(text)} |" for (_, text), names in alike.items()]
     parts = [_BEGIN + "\n".join(rules) + "\n", _of_desks(limits)]

@@ -121,6 +121,7 @@ class Desk:
         self.tools: dict[str, DeskTool] = {}
         self.all_tools: dict[str, DeskTool] = {}  # these, specialists and sources: what runs call
         self.rules: dict[str, DeskRule] = {}
+        self.checks: dict[str, Any] = {}  # these and the console's, as policies name and ask them
         self.specialists: dict[str, DeskSpecialist] = {}
         self.nobody = nobody  # takes what no specialist takes: then a person does, or the run stops
         self.sources: dict[str, DeskSource] = {}
@@ -522,6 +523,11 @@ def tells_plain_numbers(desk: str) -> bool:
 def tools_at(desk: str) -> Mapping[str, DeskTool]:
     """Return what runs of a desk may call; nothing at one that has gone."""
     return DESKS[desk].all_tools if desk in DESKS else {}
+
+
+def rules_at(desk: str) -> Mapping[str, Any]:
+    """Return the rules that policies may name at a desk; none at one that has gone."""
+    return DESKS[desk].checks if desk in DESKS else {}
 
 
 def tool_title(name: str) -> str:

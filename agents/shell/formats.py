@@ -48,7 +48,6 @@ from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
-from agents.policies import RULES
 from agents.policies import words as desk_words
 from agents.policies.words import words_of
 from agents.sdk.adjustments import in_words, label_of
@@ -236,7 +235,8 @@ def rule_of_desk(rule: str, desk: str) -> str:
 def rule_in_full(rule: str) -> str:
     """Return the title of a rule, with its desk if another desk has the same title."""
     title = rule_title(rule)
-    others = _count_titles(frozenset(RULES))[title] - (rule in RULES)
+    known = frozenset(name for desk in DESKS.values() for name in desk.checks)
+    others = _count_titles(known)[title] - (rule in known)
     return rule_of_desk(rule, rule.partition(".")[0]) if others else title
 
 

@@ -9,7 +9,6 @@ import pytest
 from agents.core.registry import ROLES, NamedTwice, role
 from agents.core.requests import Flow
 from agents.patterns import PATTERNS, Brief, Notes, pattern
-from agents.policies import RULES, answers, rule
 
 
 def supervisor(brief: Brief, notes: Notes) -> Flow:
@@ -21,14 +20,13 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     "take_name",
     [
         lambda: pattern(supervisor),
-        lambda: rule(answers.matches_ledger),
         lambda: role("judge", prompt="Let everything pass.", demo=lambda inputs: ""),
     ],
 )
 def test_nothing_takes_the_name_of_what_ships(take_name: Callable[[], object]) -> None:
-    tables = [dict(PATTERNS), dict(RULES), dict(ROLES)]
+    tables = [dict(PATTERNS), dict(ROLES)]
 
     with pytest.raises(NamedTwice):
         take_name()
 
-    assert tables == [PATTERNS, RULES, ROLES]
+    assert tables == [PATTERNS, ROLES]

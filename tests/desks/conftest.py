@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agents import policies
 from agents.engine.desk import registry
 from agents.sdk.desk import DESKS, Desk
 from tests.desks import page
@@ -18,12 +16,10 @@ from tests.desks import page
 @pytest.fixture
 def no_desk_left() -> Iterator[None]:
     """Unregister whatever a test registers."""
-    tables: list[dict[str, Any]] = [DESKS, policies.RULES]
-    before = [dict(table) for table in tables]
+    before = dict(DESKS)
     yield
-    for table, entries in zip(tables, before, strict=True):
-        table.clear()
-        table.update(entries)
+    DESKS.clear()
+    DESKS.update(before)
     for name in [
         name
         for name in sys.modules

@@ -22,7 +22,6 @@ from agents.llm.call import request_for
 from agents.llm.exchange import backend
 from agents.models import Escalation, Run, Workspace
 from agents.people import workspaces
-from agents.policies import RULES
 from agents.requests.words import act, sources
 from agents.runs.trace import trace
 from agents.sdk import arguments as serialization
@@ -255,7 +254,9 @@ def test_a_tool_of_another_desk_is_blocked_for_what_it_is() -> None:
     known = DeskFacts(None, Case("ACC-1", "Noor", timezone.now().date()), (), {})
     action = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
 
-    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT.of("supervisor", "refunds"))
+    ruling = DESKS["bank"].checks["bank.bound"](
+        action, Facts(desk=known), STRICT.of("supervisor", "refunds")
+    )
 
     assert ruling is not None
     assert (ruling.verdict.word, ruling.reason) == ("block", "other_desk")

@@ -16,9 +16,8 @@ from django.core.exceptions import ImproperlyConfigured
 from agents.engine.desk import registry
 from agents.management.commands import startdesk
 from agents.patterns import PATTERNS
-from agents.policies import RULES
+from agents.policies.answers import SHARED
 from agents.sdk.declaration_checks import RESERVED
-from agents.sdk.desk import DESKS
 from opsconsole.environment import Environment
 
 TYPED = "send_samples: weight cannot be of type"
@@ -120,7 +119,7 @@ def test_an_app_that_is_not_there_is_named(
 
 
 def test_topics_and_patterns_that_ship_are_reserved() -> None:
-    topics = {rule.partition(".")[0] for rule in RULES} - DESKS.keys()
+    topics = {rule.partition(".")[0] for rule in SHARED}
 
     assert {"answers"} < topics
     assert topics | PATTERNS.keys() <= RESERVED

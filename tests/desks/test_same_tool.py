@@ -95,3 +95,18 @@ def test_a_switch_on_its_name_stops_the_tool_at_both(both: tuple[Scene, list[str
             decide(scene, run)
 
     assert invited == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_policy_names_a_rule_at_its_own_desk_only(both: tuple[Scene, list[str]]) -> None:
+    scene, _ = both
+    policy = scene.workspace.policy
+    assert policy is not None
+    desks = policy.document["desks"]
+    borrowed = {**desks["tills"], "rules": [*desks["tills"]["rules"], "bank.new_payee"]}
+
+    with pytest.raises(Refused, match=r"names the rule 'bank\.new_payee'; there is none"):
+        scene.publish(
+            {**policy.document, "desks": {**desks, "tills": borrowed}},
+            User.objects.get(username="kim"),
+        )

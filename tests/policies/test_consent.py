@@ -10,7 +10,8 @@ import pytest
 from agents.core.actions import Action
 from agents.core.limits import Limits
 from agents.core.reviews import Consent, Facts, Ruling, RulingKind, consent_of
-from agents.policies import RULES, review
+from agents.policies import review
+from agents.sdk.desk import DESKS
 from tests.limits import SUPERVISED
 
 LIMITS = replace(SUPERVISED, rules=("test.asks",))
@@ -22,7 +23,7 @@ def _rule_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
         value = action["args"]["value"]
         return Ruling(RulingKind.ESCALATE, "large", "It is large.", observed=value, limit=7)
 
-    monkeypatch.setitem(RULES, "test.asks", asks)
+    monkeypatch.setitem(DESKS["refunds"].checks, "test.asks", asks)
 
 
 def decision_after(seen: Any, now: Any, answer: Any = None) -> str:

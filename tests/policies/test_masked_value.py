@@ -10,7 +10,8 @@ import pytest
 from agents.core.actions import Action
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind, consent_of
-from agents.policies import RULES, review
+from agents.policies import review
+from agents.sdk.desk import DESKS
 from tests.limits import SUPERVISED
 
 LIMITS = replace(SUPERVISED, rules=("test.allows",))
@@ -21,7 +22,7 @@ def _rule_that_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     def allows(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return Ruling(RulingKind.APPROVE, "fine", "It is fine.")
 
-    monkeypatch.setitem(RULES, "test.allows", allows)
+    monkeypatch.setitem(DESKS["refunds"].checks, "test.allows", allows)
 
 
 def call(**args: Any) -> Action:

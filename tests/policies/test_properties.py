@@ -15,7 +15,8 @@ from agents.core.money import MAX_MINOR
 from agents.core.reviews import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import PROFILES, RefundLimits
-from agents.policies import RULES, review
+from agents.policies import review
+from agents.sdk.desk import DESKS
 from tests.limits import SUPERVISED
 
 amounts = st.integers(1, 250_000)
@@ -178,7 +179,7 @@ def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch
     def raises(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(RULES, "test.raises", raises)
+    monkeypatch.setitem(DESKS["refunds"].checks, "test.raises", raises)
     facts = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 1))
     for name in ("test.raises", "no.such_rule"):
         limits = replace(STRICT, rules=(*STRICT.rules, name))
@@ -191,7 +192,9 @@ def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch
 def test_unasked_rules_would_have_said_nothing(facts: RefundFacts, amount: int, kind: str) -> None:
     for tool in ("issue_refund", "get_refund_context", "send_refund_email", "drop_table"):
         action = {**refund(amount), "kind": kind, "name": tool, "answer": "It is done."}
-        everything = {name for name in STRICT.rules if RULES[name](action, facts, STRICT)}
+        everything = {
+            name for name in STRICT.rules if DESKS["refunds"].checks[name](action, facts, STRICT)
+        }
 
         judged = policies.judge(action, facts, STRICT)
 
@@ -204,7 +207,7 @@ def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPat
         args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}
         return Ruling(RulingKind.REVISE, "less", "less", action={**action, "args": args})
 
-    monkeypatch.setitem(RULES, "test.less", one_cent_less)
+    monkeypatch.setitem(DESKS["refunds"].checks, "test.less", one_cent_less)
 
     ruled = review(refund(100), RefundFacts(), replace(STRICT, rules=("test.less",)))
 
@@ -215,4 +218,4 @@ def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPat
 
 def test_every_rule_of_the_profiles_exists() -> None:
     for limits in PROFILES.values():
-        assert set(limits.rules) <= set(RULES)
+        assert set(limits.rules) <= set(DESKS["refunds"].checks)

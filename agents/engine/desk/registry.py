@@ -1,4 +1,4 @@
-"""Register declared desks: themselves in DESKS, with their tools, and their rules in RULES.
+"""Register declared desks in DESKS, with their tools and rules.
 
 A desk is an app whose module `desk` has a variable `desk`, found by Django's autodiscovery. Its
 typed rules and tools are adapted to the usual ones, so that review, journal, ledger and replay
@@ -18,16 +18,16 @@ from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from agents.core import old_names
 from agents.core.calls import Touch
 from agents.core.limits import read_limits
+from agents.core.old_names import in_policies
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, check_workflow, read_workflow
 from agents.engine.desk.rules import rules_of
 from agents.models import Run
-from agents.policies import RULES
 from agents.policies import words as desk_words
+from agents.policies.answers import SHARED
 from agents.policies.words import has_words
 from agents.sdk.arguments import texts_of
 from agents.sdk.desk import DESKS, Desk, tools_at
@@ -69,15 +69,11 @@ def enter_desk(desk: Desk) -> None:
     """Register one desk. Raises NamedTwice if a name is taken, TypeError for what is missing."""
     _check_alike(desk)
     enter(DESKS, desk.name, desk)
-    for name, rule in rules_of(desk).items():
-        enter(RULES, _IN_POLICIES.get(name, name), rule)
+    desk.checks = {**SHARED, **{in_policies(name): rule for name, rule in rules_of(desk).items()}}
     for own in desk.rules.values():
         desk_words.STOPS.update(own.stops)
         desk_words.ASKS.update(own.asks)
     _check(desk)
-
-
-_IN_POLICIES = {now: name for name, now in old_names.RULES.items()}  # rules, by their names there
 
 
 def _check_alike(desk: Desk) -> None:
@@ -106,7 +102,7 @@ def _check(desk: Desk) -> None:
     for pattern in ("supervisor", *desk.patterns):
         for rule in limits.of(pattern, desk.name).rules:
             is_told = rule in desk.rules or has_words(rule)
-            if _IN_POLICIES.get(rule, rule) not in RULES or not is_told:
+            if in_policies(rule) not in desk.checks or not is_told:
                 raise TypeError(f"the console has no words for its rule {rule}: a fault of its own")
     for name, document in desk.workflows.items():
         try:
