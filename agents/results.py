@@ -32,18 +32,18 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
     steps = list(run.steps.order_by("position")) if steps is None else steps
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
     try:
-        found = patterns.result(run.pattern, brief_of(run), replies)
+        summary = patterns.result(run.pattern, brief_of(run), replies)
     except ValuesLocked:
         return unknown
     if run.state in (RunState.STOPPED, RunState.FAILED):
-        found |= {"status": run.state, "stop_reason": run.stop_reason}
+        summary |= {"status": run.state, "stop_reason": run.stop_reason}
     elif run.state == RunState.WAITING:
-        found |= {"status": "waiting", "escalation": _waiting_for(run)}
+        summary |= {"status": "waiting", "escalation": _waiting_for(run)}
     elif isinstance(run.outcome, dict) and "came_of" in run.outcome:
-        found["came_of"] = run.outcome["came_of"]
+        summary["came_of"] = run.outcome["came_of"]
     words = agent_words(run)
     return {
-        **found,
+        **summary,
         **({"words": words} if words else {}),
         **_identity(run),
         "demo_model": any((step.reply or {}).get("demo") for step in steps if _is_answer(step)),

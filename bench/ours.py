@@ -18,7 +18,7 @@ from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import close_connections, in_database
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.models import Escalation, Role, Run, Workspace
 from agents.people import workspaces
 from agents.requests import deciding
@@ -107,7 +107,7 @@ def _decide(run: Run, by: User) -> None:
 
 
 async def _expect(run: Run, state: RunState) -> None:
-    came_to = await advance(run.pk)
+    came_to = await run_once(run.pk)
     if came_to != state:
         raise SystemExit(f"run {run.pk} is {came_to}, not {state}")
 

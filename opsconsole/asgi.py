@@ -35,6 +35,6 @@ async def application(
 ) -> None:
     """Serve a live stream without Django, whose middleware would hold a thread; else a page."""
     is_live = scope["type"] == "http" and scope["path"] == PATH
-    if is_live and (told := unfit(scope)):
-        return await refuse(scope, send, 403, told)
+    if is_live and (refusal := unfit(scope)):
+        return await refuse(scope, send, 403, refusal)
     return await (live if is_live else pages)(scope, receive, send)

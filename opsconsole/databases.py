@@ -46,20 +46,20 @@ def database_settings(url: str, *, base: Path, default: Path, keep: int) -> dict
     if not url:
         return _sqlite(default)
     try:
-        found: dict[str, Any] = dict(dj_database_url.parse(url))
+        parsed: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
         raise _refusal_of() from None  # the URL may contain the password
-    if found["ENGINE"] == "django.db.backends.sqlite3":
-        name = str(found["NAME"])
+    if parsed["ENGINE"] == "django.db.backends.sqlite3":
+        name = str(parsed["NAME"])
         if not name or ":memory:" in name:
             raise ImproperlyConfigured(
                 "DATABASE_URL names an SQLite database in memory, which web and worker cannot "
                 "share: give a file, sqlite:///var/opsconsole.sqlite3, or PostgreSQL."
             )
         return _sqlite(base / name)
-    if found["ENGINE"] != POSTGRESQL or not found["NAME"]:
+    if parsed["ENGINE"] != POSTGRESQL or not parsed["NAME"]:
         raise _refusal_of()
-    return _postgresql(found, keep=keep)
+    return _postgresql(parsed, keep=keep)
 
 
 def must_be_private(database: dict[str, Any]) -> None:
@@ -82,8 +82,10 @@ def is_schema_error(error: BaseException) -> bool:
     restarted after one.
     """
     state = getattr(error.__cause__, "sqlstate", None) or getattr(error, "sqlstate", None)
-    said = str(error)
-    is_sqlite = said.startswith(("no such table", "no such column")) or "has no column" in said
+    message = str(error)
+    is_sqlite = (
+        message.startswith(("no such table", "no such column")) or "has no column" in message
+    )
     return isinstance(error, DatabaseError) and (state in ("42P01", "42703") or is_sqlite)
 
 
@@ -100,14 +102,14 @@ def _sqlite(path: Path) -> dict[str, Any]:
     return {"ENGINE": SQLITE, "NAME": str(path), "OPTIONS": dict(SQLITE_OPTIONS)}
 
 
-def _postgresql(found: dict[str, Any], *, keep: int) -> dict[str, Any]:
-    options = dict(found.get("OPTIONS") or {})
+def _postgresql(parsed: dict[str, Any], *, keep: int) -> dict[str, Any]:
+    options = dict(parsed.get("OPTIONS") or {})
     limits = " ".join(f"-c {name}={value}" for name, value in POSTGRESQL_LIMITS.items())
     # What the URL says comes last, so it wins.
     options["options"] = f"{limits} {options.get('options', '')}".strip()
     options.setdefault("connect_timeout", 5)
     options.setdefault("prepare_threshold", PREPARE_THRESHOLD)
-    return {**found, "OPTIONS": options, "CONN_MAX_AGE": keep, "CONN_HEALTH_CHECKS": True}
+    return {**parsed, "OPTIONS": options, "CONN_MAX_AGE": keep, "CONN_HEALTH_CHECKS": True}
 
 
 def _refusal_of() -> ImproperlyConfigured:

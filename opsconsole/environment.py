@@ -63,7 +63,7 @@ class Environment:
 
     def packages(self, name: str) -> list[str]:
         """Return Python packages, each once; those given by folder are put on the path."""
-        found: dict[str, None] = {}
+        packages: dict[str, None] = {}
         for part in self.items(name):
             place = Path(part).expanduser().resolve()
             is_folder = "/" in part
@@ -77,8 +77,8 @@ class Environment:
                 raise _wrong(name, part, "a package that Python finds here, or its folder")
             if is_folder and Path(spec.origin or "").resolve().parent != place:
                 raise _wrong(name, part, "called otherwise: Python has a package of that name")
-            found[package] = None
-        return list(found)
+            packages[package] = None
+        return list(packages)
 
     def flag(self, name: str, *, default: bool) -> bool:
         read = self.text(name).lower()
@@ -118,7 +118,7 @@ class Environment:
 
     def periods(self, name: str) -> list[tuple[datetime, datetime]]:
         """Return the periods of a list, each FROM/TO: ISO times that name their zone."""
-        found = []
+        periods = []
         for part in self.items(name):
             try:
                 since, until = map(datetime.fromisoformat, part.split("/"))
@@ -127,14 +127,14 @@ class Environment:
             except ValueError:
                 form = "like 2026-11-22T10:00Z/2026-11-22T11:30Z, separated by commas"
                 raise _wrong(name, part, form) from None
-            found.append((since, until))
-        return found
+            periods.append((since, until))
+        return periods
 
     def of_roles(self, prefix: str, *, but: str) -> dict[str, str]:
         """Return the values set as PREFIX_<ROLE>, by role in lower case; `but` is not a role."""
         names = (name for name in self.values if name.startswith(prefix) and name != prefix + but)
-        found = {name.removeprefix(prefix).lower(): self.text(name) for name in sorted(names)}
-        return {role: value for role, value in found.items() if role and value}
+        values = {name.removeprefix(prefix).lower(): self.text(name) for name in sorted(names)}
+        return {role: value for role, value in values.items() if role and value}
 
     def url(self, name: str) -> str:
         """Return an http(s) address without user, query or fragment; "" if none is given."""
@@ -167,7 +167,7 @@ def from_file(path: Path) -> dict[str, str]:
             f"{path.name} cannot be read ({type(error).__name__}): make it a readable UTF-8 text "
             "file, or remove it."
         ) from error
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -178,8 +178,8 @@ def from_file(path: Path) -> dict[str, str]:
                 f"{path.name}, line {number}, is not of the form NAME=value: "
                 "write it so, or begin the line with #."
             )
-        found[match[1]] = _unquote(match[2])
-    return found
+        values[match[1]] = _unquote(match[2])
+    return values
 
 
 def _unquote(value: str) -> str:

@@ -74,8 +74,8 @@ class Intake:
             return await self.app(scope, receive, send)
         try:
             self._check(scope)
-            if _is_program(scope) and (told := unfit(scope)):
-                return await refuse(scope, send, 403, told)
+            if _is_program(scope) and (refusal := unfit(scope)):
+                return await refuse(scope, send, 403, refusal)
             await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet, as Django answers only after the whole body.
@@ -128,13 +128,13 @@ def _is_program(scope: Message) -> bool:
 
 def _declared_length(scope: Message) -> int:
     """Return the length that the client announced, by default 0."""
-    said = dict(scope["headers"]).get(b"content-length", b"0")
-    return int(said) if said.isdigit() else 0
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(length) if length.isdigit() else 0
 
 
-async def refuse(scope: Message, send: Send, status: int, told: tuple[str, str]) -> None:
+async def refuse(scope: Message, send: Send, status: int, refusal: tuple[str, str]) -> None:
     """Answer with a code and a sentence, to programs as the API does behind Django."""
-    code, words = told
+    code, words = refusal
     kind, body = b"text/plain; charset=utf-8", f"{words}\n"
     if _is_program(scope):
         named = {"type": f"urn:opsconsole:{code}", "title": code.replace("_", " ")}

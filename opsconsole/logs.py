@@ -45,12 +45,12 @@ class OneLine(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         # Django logs a failed page after its request, which it passes along.
-        asked = getattr(record, "request", None)
-        name = current.get() or getattr(asked, "request_id", "")
+        request = getattr(record, "request", None)
+        name = current.get() or getattr(request, "request_id", "")
         record.within = f"[{name}] " if name else ""
         # A line break or an escape sequence in a message could forge a line or hide one.
         line = _LINK.sub("…", super().formatMessage(record))
-        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], line)
+        return _CONTROL.sub(lambda match: repr(match[0])[1:-1], line)
 
 
 class Outages(logging.Filter):
@@ -87,10 +87,10 @@ class Outages(logging.Filter):
                 self._began_at = now
             count, self._count, self._told_at = self._count, 0, now
             self._is_connected = is_of_schema or is_read_only(error)
-        said = str(error).partition("\n")[0]
+        message = str(error).partition("\n")[0]
         more = f"; errors since it was last told: {count}" if count > 1 else ""
         what = "has other tables than this program" if is_of_schema else "cannot be used"
-        record.msg = f"The database {what}: {type(error).__name__}: {said}{more}"
+        record.msg = f"The database {what}: {type(error).__name__}: {message}{more}"
         record.args, record.exc_info, record.exc_text = (), None, None
         return True
 
@@ -125,8 +125,11 @@ class Refusals(logging.Filter):
 def _outage_in(record: logging.LogRecord) -> BaseException | None:
     """Return the database error behind a log record, at any depth."""
     args = record.args if isinstance(record.args, tuple) else ()
-    found = record.exc_info[1] if record.exc_info else None
-    errors = [*([found] if found else []), *(each for each in args if isinstance(each, Exception))]
+    logged = record.exc_info[1] if record.exc_info else None
+    errors = [
+        *([logged] if logged else []),
+        *(each for each in args if isinstance(each, Exception)),
+    ]
     for error in errors:
         cause: BaseException | None = error
         while cause is not None:
@@ -144,12 +147,12 @@ HEADER = "X-Request-ID"
 
 current: ContextVar[str] = ContextVar("request_id", default="")
 
-Answer = Callable[[HttpRequest], HttpResponseBase]
-AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+View = Callable[[HttpRequest], HttpResponseBase]
+AsyncView = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 @sync_and_async_middleware
-def request_ids(get_response: Callable[..., Any]) -> Answer | AsyncAnswer:
+def request_ids(get_response: Callable[..., Any]) -> View | AsyncView:
     """Give every request its id; `request.request_id` for templates."""
     if iscoroutinefunction(get_response):
 

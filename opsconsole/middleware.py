@@ -97,14 +97,14 @@ def client_address(request: HttpRequest) -> str | None:
     Behind a proxy it is the last address in X-Forwarded-For, which the proxy wrote; those before it
     are the client's own claims.
     """
-    said = request.META.get("REMOTE_ADDR", "")
+    client = request.META.get("REMOTE_ADDR", "")
     if settings.OPSCONSOLE_BEHIND_PROXY:
-        said = request.META.get("HTTP_X_FORWARDED_FOR", said).rpartition(",")[2]
-    said = said.strip()
-    if found := _WITH_PORT.fullmatch(said):
-        said = found[1] or found[2]
+        client = request.META.get("HTTP_X_FORWARDED_FOR", client).rpartition(",")[2]
+    client = client.strip()
+    if match := _WITH_PORT.fullmatch(client):
+        client = match[1] or match[2]
     try:
-        address = ipaddress.ip_address(said)
+        address = ipaddress.ip_address(client)
     except ValueError:
         return None
     if isinstance(address, ipaddress.IPv4Address):

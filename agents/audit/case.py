@@ -102,7 +102,7 @@ class _FileEntry:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _PeopleOfRun:
     """The people who acted on the run's requests or were notified of them."""
 
     acted: Sequence[str]
@@ -133,7 +133,7 @@ class _CaseFile:
     next: int | None  # the last entry of this page; None: there is no next one
     first_hash: str
     is_gone: bool  # the record's first entries are not in this database
-    seen: _Seen | None
+    seen: _PeopleOfRun | None
     policy: _Policy | None  # None: this release cannot read it
     seal: RunSeal | None
 
@@ -219,12 +219,12 @@ def _cut(text: str) -> str:
     return f"{prose[:LONGEST]}…" if len(prose) > LONGEST else prose
 
 
-def _read_seen(run: Run, events: Sequence[Event]) -> _Seen:
+def _read_seen(run: Run, events: Sequence[Event]) -> _PeopleOfRun:
     deliveries = Delivery.objects.filter(notification__run=run)
     rows = deliveries.select_related(*RECIPIENTS, "notification").order_by("pk")
     messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
-    return _Seen(
+    return _PeopleOfRun(
         list(acted), [log_line(row) for row in messages[:_MESSAGES]], len(messages) > _MESSAGES
     )
 

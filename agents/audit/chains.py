@@ -124,8 +124,8 @@ def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
     found_runs = Run.objects.filter(pk__in=keys).prefetch_related("launched_by", "policy")
     runs = list(found_runs.order_by("pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
-    found = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")
-    for event in found.iterator(CHUNK):
+    stored = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")
+    for event in stored.iterator(CHUNK):
         if event.run_id:
             events[event.run_id].append(event)
     rows, graves = rows_of_runs(runs), _graves(keys)
@@ -464,8 +464,8 @@ def list_false_keys() -> Iterator[tuple[type[Model], str]]:
             if condition := conditions.get(connection.vendor):
                 shown, is_key = spell.format(key=key), condition.format(key=key)
                 cursor.execute(f"SELECT {shown} FROM {table} WHERE NOT {is_key}")  # noqa: S608
-                for (found,) in cursor.fetchall():
-                    yield model, found
+                for (false_key,) in cursor.fetchall():
+                    yield model, false_key
 
 
 @contextmanager

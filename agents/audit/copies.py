@@ -147,8 +147,8 @@ def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
     while True:
         rows = list(runs.only("workspace_id", "event_count", "head_hash", "archived_at"))
         events: dict[UUID, list[Event]] = {run.pk: [] for run in rows}
-        found = Event.objects.filter(run__in=rows).order_by("run", "seq").prefetch_related("texts")
-        for event in found.iterator(CHUNK):
+        stored = Event.objects.filter(run__in=rows).order_by("run", "seq").prefetch_related("texts")
+        for event in stored.iterator(CHUNK):
             if event.run_id:
                 events[event.run_id].append(event)
         here = [run.pk for run in rows if run.archived_at is None]

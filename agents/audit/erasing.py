@@ -277,8 +277,8 @@ def _find_leftovers(
 
 def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
     """Yield the runs with words in the chain itself, and those events."""
-    found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
-    rows = found.values_list("run_id", "seq", "kind", "facts")
+    stored = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
+    rows = stored.values_list("run_id", "seq", "kind", "facts")
     for run_id, events in groupby(rows.iterator(), key=lambda row: row[0]):
         holding = tuple(seq for _, seq, kind, facts in events if without_texts(kind, facts)[1])
         if run_id and holding:

@@ -304,7 +304,7 @@ class LogFilter(Filter):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundEvents:
     """The events that match a filter, newest first."""
 
     events: QuerySet[Event]
@@ -318,11 +318,11 @@ def events_of(workspace: Workspace) -> QuerySet[Event]:
     return events.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
-def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
+def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
     events = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:
-        return _Found(events)
+        return _FoundEvents(events)
     is_cut = False
     kinds: Func | Exact[Any] = _holds("kind", _IN_LEDGER)
     if "event" in given:
@@ -341,7 +341,7 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _Found:
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
         events = events.filter(run__in=runs)
-    return _Found(_within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut)
+    return _FoundEvents(_within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut)
 
 
 def _kinds_of(workspace: Workspace) -> set[str]:
@@ -406,9 +406,9 @@ def _runs(
 
     Also return whether more were left out.
     """
-    found = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
+    matching = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     if "subject" in given:
-        found = found.filter(subject_key=given["subject"])
+        matching = matching.filter(subject_key=given["subject"])
     if given.keys() & set(AMOUNTS):
         wanted = of_amount(given)
         held, moved = Escalation.objects.filter(wanted), Effect.objects.filter(wanted)
@@ -428,12 +428,12 @@ def _runs(
                 times = Run.objects.filter(pk__in=keys).values_list("created_at", "pk")
                 newest = [key for _, key in sorted(times, reverse=True)]
                 return newest[:RUNS], len(newest) > RUNS
-            found = _with(found, held, moved)
+            matching = _with(matching, held, moved)
             if len(keys) > RUNS:
-                return found.values("pk")[:RUNS], True
+                return matching.values("pk")[:RUNS], True
         else:
-            found = _with(found, held, moved)
-    runs = list(found.values_list("pk", flat=True)[: RUNS + 1])
+            matching = _with(matching, held, moved)
+    runs = list(matching.values_list("pk", flat=True)[: RUNS + 1])
     return runs[:RUNS], len(runs) > RUNS
 
 

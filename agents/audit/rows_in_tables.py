@@ -304,8 +304,8 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
     row |= _digest("args_sha256", _action(effect, effect.args))
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
     row["its step"] = Derived(effect.key, f"{effect.run_id}:{effect.step.key}")
-    asked = effect.step.asked  # another step's, if somebody changed the reference
-    allowed_by = asked.get("allowed_by") if isinstance(asked, dict) else None
+    request = effect.step.asked  # another step's, if somebody changed the reference
+    allowed_by = request.get("allowed_by") if isinstance(request, dict) else None
     row["its review"] = Derived(effect.review.key, allowed_by)
     return row | _about(effect, _action(effect, effect.args))
 

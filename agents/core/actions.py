@@ -74,11 +74,11 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
     """
     raw: Json = {"kind": "invalid", "raw": text}
     try:
-        said = parse(text or "{}", keep_non_finite=True)
+        reply = parse(text or "{}", keep_non_finite=True)
     except BadJson:
         raise _invalid("non_json", raw) from None
     try:
-        return check_action(said, specs=specs, proposable=proposable)
+        return check_action(reply, specs=specs, proposable=proposable)
     except InvalidAction as error:
         with suppress(BadJson):
             # Values that JSON cannot store (NaN, 1e400) are kept as text.
@@ -105,14 +105,14 @@ def action_schema(
     return one_of([*tools, exact_object(kind=word("final"), answer=TEXT)])
 
 
-def check_action(said: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
+def check_action(reply: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
     """Return `said` as an action, trimmed, amounts in minor units. Raises InvalidAction."""
-    if not isinstance(said, dict):
+    if not isinstance(reply, dict):
         raise InvalidAction("not_object")
-    if said.get("kind") == "final":
-        return _final(said)
-    if said.get("kind") == "tool":
-        return _tool(said, specs, proposable)
+    if reply.get("kind") == "final":
+        return _final(reply)
+    if reply.get("kind") == "tool":
+        return _tool(reply, specs, proposable)
     raise InvalidAction("bad_kind")
 
 
@@ -120,25 +120,29 @@ def _invalid(reason: str, raw: Json) -> Stop:
     return Stop(f"invalid_action:{reason}", phase="worker", raw_action=raw)
 
 
-def _final(said: dict[str, Json]) -> Action:
-    if set(said) - {"kind", "answer", "says"} or said.get("says", ENDS[0]) not in ENDS:
+def _final(reply: dict[str, Json]) -> Action:
+    if set(reply) - {"kind", "answer", "says"} or reply.get("says", ENDS[0]) not in ENDS:
         raise InvalidAction("extra_keys_final")
-    answer = said.get("answer")
+    answer = reply.get("answer")
     if isinstance(answer, str) and len(answer) > MAX_TEXT:
         raise InvalidAction("text_too_long:final:answer")
     if not is_text(answer):
         raise InvalidAction("bad_final_answer")
-    return {"kind": "final", "answer": answer.strip(), **{k: said[k] for k in said if k == "says"}}
+    return {
+        "kind": "final",
+        "answer": answer.strip(),
+        **{k: reply[k] for k in reply if k == "says"},
+    }
 
 
-def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -> Action:
-    if set(said) - {"kind", "name", "args"}:
+def _tool(reply: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -> Action:
+    if set(reply) - {"kind", "name", "args"}:
         raise InvalidAction("extra_keys_tool")
-    name = said.get("name")
+    name = reply.get("name")
     if not is_text(name):  # no database stores a NUL, and sentences quote the name
         raise InvalidAction("bad_tool_name")
     name = name.strip()
-    args = said.get("args")
+    args = reply.get("args")
     args = {} if args is None else args
     if not isinstance(args, dict):
         raise InvalidAction("bad_tool_args")
@@ -278,14 +282,14 @@ def plan_schema(specs: ArgSpecs, *, allowed: Collection[str], max_tasks: int) ->
 
 
 def check_plan(
-    said: Json, *, specs: ArgSpecs, allowed: Collection[str], max_tasks: int
+    reply: Json, *, specs: ArgSpecs, allowed: Collection[str], max_tasks: int
 ) -> list[Task]:
     """Return the tasks of `said`, trimmed. Raises InvalidPlan."""
-    if not isinstance(said, dict):
+    if not isinstance(reply, dict):
         raise InvalidPlan("not_object")
-    if said.get("kind") != "plan":
+    if reply.get("kind") != "plan":
         raise InvalidPlan("kind")
-    tasks = said.get("tasks")
+    tasks = reply.get("tasks")
     if not isinstance(tasks, list):
         raise InvalidPlan("tasks")
     if not 1 <= len(tasks) <= max_tasks:
@@ -296,29 +300,29 @@ def check_plan(
     return plan
 
 
-def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collection[str]) -> Task:
-    if not isinstance(said, dict):
+def _task(task: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collection[str]) -> Task:
+    if not isinstance(task, dict):
         raise InvalidPlan("task_shape")
-    if not set(_KEYS) <= set(said):
+    if not set(_KEYS) <= set(task):
         raise InvalidPlan("missing_keys")
-    if not is_text(said["id"]) or len(said["id"].strip()) > _MAX_ID:
+    if not is_text(task["id"]) or len(task["id"].strip()) > _MAX_ID:
         raise InvalidPlan("task_id")
-    if said["id"].strip() in taken:
+    if task["id"].strip() in taken:
         raise InvalidPlan("duplicate_task_id")
-    if not is_text(said["worker"]):
+    if not is_text(task["worker"]):
         raise InvalidPlan("worker")
-    worker = said["worker"].strip()
+    worker = task["worker"].strip()
     if worker not in allowed:
         raise InvalidPlan(f"worker_not_allowed:{worker}")
-    if not isinstance(said["args"], dict):
+    if not isinstance(task["args"], dict):
         raise InvalidPlan("args")
-    if not isinstance(said["critical"], bool):
+    if not isinstance(task["critical"], bool):
         raise InvalidPlan("critical")
     spec = specs.get(worker, {})
     if not isinstance(spec, Mapping):  # a desk's tool is not a report worker
         raise InvalidPlan(f"worker_not_allowed:{worker}")
-    args = _task_args(worker, said["args"], spec)
-    return {"id": said["id"].strip(), "worker": worker, "args": args, "critical": said["critical"]}
+    args = _task_args(worker, task["args"], spec)
+    return {"id": task["id"].strip(), "worker": worker, "args": args, "critical": task["critical"]}
 
 
 def _task_args(worker: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
@@ -367,21 +371,21 @@ def route_schema(allowed: Collection[str]) -> Json:
     return exact_object(kind=word("route"), target=word(*allowed), args=exact_object(ticket=TEXT))
 
 
-def check_route(said: Json, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
+def check_route(reply: Json, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
     """Return `said` as a route, white space folded. Raises InvalidRoute."""
-    if not isinstance(said, dict):
+    if not isinstance(reply, dict):
         raise InvalidRoute("not_object")
-    if said.get("kind") != "route":
+    if reply.get("kind") != "route":
         raise InvalidRoute("bad_kind")
-    if set(said) - {"kind", "target", "args"}:
+    if set(reply) - {"kind", "target", "args"}:
         raise InvalidRoute("extra_keys")
-    target = said.get("target")
+    target = reply.get("target")
     if not is_text(target):
         raise InvalidRoute("missing_target")
     target = target.strip()
     if target not in allowed:
         raise InvalidRoute(f"route_not_allowed:{target}")
-    ticket = _ticket(said.get("args"))
+    ticket = _ticket(reply.get("args"))
     if target in forbidden:
         raise InvalidRoute("repeat_target_after_reroute")
     return {"kind": "route", "target": target, "args": {"ticket": ticket}}

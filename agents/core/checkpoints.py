@@ -57,15 +57,15 @@ def read_commitment(text: str) -> Commitment:
     All or nothing: one value of the wrong kind discards the whole.
     """
     try:
-        said = object_in(text)
+        reply = object_in(text)
         return Commitment(
-            interpretation=text_of(said, "interpretation"),
-            scope_in=_texts(said, "scope_in"),
-            scope_out=_texts(said, "scope_out"),
-            approach=text_of(said, "approach"),
-            predicted_output=text_of(said, "predicted_output"),
-            confidence=text_of(said, "confidence") or "medium",
-            assumptions=_texts(said, "assumptions"),
+            interpretation=text_of(reply, "interpretation"),
+            scope_in=_texts(reply, "scope_in"),
+            scope_out=_texts(reply, "scope_out"),
+            approach=text_of(reply, "approach"),
+            predicted_output=text_of(reply, "predicted_output"),
+            confidence=text_of(reply, "confidence") or "medium",
+            assumptions=_texts(reply, "assumptions"),
             given=True,
         )
     except UnreadableReply:
@@ -80,12 +80,12 @@ def no_commitment(reason: str) -> Commitment:
 def read_assessment(text: str) -> Assessment:
     """Return the assessment in a reply; an unreadable one has met no commitment."""
     try:
-        said = object_in(text)
+        reply = object_in(text)
         return Assessment(
-            met_commitment=_flag(said, "met_commitment"),
-            deviations=_texts(said, "deviations"),
-            concerns=_texts(said, "concerns"),
-            unexpected=_texts(said, "unexpected"),
+            met_commitment=_flag(reply, "met_commitment"),
+            deviations=_texts(reply, "deviations"),
+            concerns=_texts(reply, "concerns"),
+            unexpected=_texts(reply, "unexpected"),
             readable=True,
         )
     except UnreadableReply:
@@ -106,18 +106,18 @@ def object_in(text: str) -> dict[str, Json]:
     if begin < 0 or end < begin:
         raise UnreadableReply("")
     try:
-        said = parse(text[begin : end + 1])
+        reply = parse(text[begin : end + 1])
     except BadJson as error:
         raise UnreadableReply(str(error)) from None
-    found = {key.lower(): value for key, value in said.items()}
-    if len(found) < len(said):
+    lowered = {key.lower(): value for key, value in reply.items()}
+    if len(lowered) < len(reply):
         raise UnreadableReply("a key stands twice, in different cases of letters")
-    return found
+    return lowered
 
 
-def text_of(said: Mapping[str, Json], key: str) -> str:
+def text_of(reply: Mapping[str, Json], key: str) -> str:
     """Return a text; absent and null are "". Raises Unreadable."""
-    value = said.get(key)
+    value = reply.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -130,8 +130,8 @@ def printable_text(text: str) -> str:
     return "".join(_NOT_SHOWN if is_hidden(char) else char for char in text)
 
 
-def _texts(said: Mapping[str, Json], key: str) -> tuple[str, ...]:
-    value = said.get(key)
+def _texts(reply: Mapping[str, Json], key: str) -> tuple[str, ...]:
+    value = reply.get(key)
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -139,8 +139,8 @@ def _texts(said: Mapping[str, Json], key: str) -> tuple[str, ...]:
     return tuple(text_of({key: item}, key) for item in value)
 
 
-def _flag(said: Mapping[str, Json], key: str) -> bool:
-    value = said.get(key)
+def _flag(reply: Mapping[str, Json], key: str) -> bool:
+    value = reply.get(key)
     if value is None:
         return False
     if not isinstance(value, bool):
@@ -163,12 +163,12 @@ _OF_POLICY = "ledger:"
 
 def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
     """Return the triggers in order; any of them asks for supervision."""
-    found = list(_admissions(assessment))
+    reasons = list(_admissions(assessment))
     if not assessment.readable:
-        found.append(_ASSESSMENT_UNPARSEABLE)
+        reasons.append(_ASSESSMENT_UNPARSEABLE)
     if not commitment.given:
-        found.append(_COMMITMENT_MISSING)
-    return found
+        reasons.append(_COMMITMENT_MISSING)
+    return reasons
 
 
 def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> list[str]:
@@ -176,11 +176,11 @@ def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> li
 
     `used` are the tools that really ran, `claim` is the policy's objection to the output, or "".
     """
-    found = []
+    reasons = []
     if commitment.given and commitment.confidence == "low":
-        found.append(_LOW_CONFIDENCE)
-    found += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
-    return found + ([f"{_OF_POLICY}{claim}"] if claim else [])
+        reasons.append(_LOW_CONFIDENCE)
+    reasons += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
+    return reasons + ([f"{_OF_POLICY}{claim}"] if claim else [])
 
 
 def is_of_policy(trigger: str) -> bool:
@@ -231,21 +231,21 @@ class Verdict:
 def read_verdict(text: str) -> Verdict:
     """Return the verdict in a judge's reply; instead of failing it asks a person."""
     try:
-        said = object_in(text)
-        word = text_of(said, "verdict").strip().lower()
-        rest = [text_of(said, key) for key in ("correction", "question", "reason")]
+        reply = object_in(text)
+        word = text_of(reply, "verdict").strip().lower()
+        rest = [text_of(reply, key) for key in ("correction", "question", "reason")]
     except UnreadableReply as error:
         return Verdict(ASK_HUMAN, question=_quote_unreadable(text, str(error)))
-    found = Verdict(word, *rest)
+    verdict = Verdict(word, *rest)
     if word not in WORDS:
         said_so = f"The supervisor gave no verdict that is known ({word[:40] or 'none'})."
-        return Verdict(ASK_HUMAN, question=_paragraphs(said_so, found.reason, _WHAT_NEXT))
-    if word == REORIENT and not found.correction.strip():
+        return Verdict(ASK_HUMAN, question=_paragraphs(said_so, verdict.reason, _WHAT_NEXT))
+    if word == REORIENT and not verdict.correction.strip():
         said_so = "The supervisor wants the step run again, but does not say what to correct."
         return Verdict(
-            ASK_HUMAN, question=_paragraphs(said_so, found.question, found.reason, _WHAT_NEXT)
+            ASK_HUMAN, question=_paragraphs(said_so, verdict.question, verdict.reason, _WHAT_NEXT)
         )
-    return found
+    return verdict
 
 
 def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:

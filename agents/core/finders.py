@@ -58,7 +58,7 @@ def cards(text: str) -> Iterator[_Place]:
     the check with it: the longest in the form of a card counts.
     """
     for run in _DIGITS.finditer(text):
-        groups = [found.span() for found in _GROUP.finditer(text, *run.span())]
+        groups = [match.span() for match in _GROUP.finditer(text, *run.span())]
         digits = "".join(text[begin:end] for begin, end in groups)
         if len(digits) < _SHORTEST or all(end - begin > _LONGEST for begin, end in groups):
             continue
@@ -95,9 +95,9 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
 
 def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> list[int]:
     """Return the groups with which a number beginning at `first` may end, the longest first."""
-    begin, found = ends[first], list[int]()
+    begin, last_groups = ends[first], list[int]()
     if not _ISSUED.match(digits, begin):
-        return found
+        return last_groups
     for last in range(first + 1, len(ends)):
         end = ends[last]
         if end - begin > _LONGEST:
@@ -105,8 +105,8 @@ def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> lis
         # Luhn: every second digit counts double, from the right, its own digits summed.
         total = sums[end % 2][end] - sums[end % 2][begin]
         if end - begin >= _SHORTEST and total % 10 == 0:
-            found.insert(0, last)
-    return found
+            last_groups.insert(0, last)
+    return last_groups
 
 
 def _sums(digits: str) -> _Sums:
@@ -123,16 +123,16 @@ def _sums(digits: str) -> _Sums:
 def ibans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of IBANs; the country gives the length, so words may follow."""
     begin = 0
-    while found := _IBAN.search(text, begin):
-        begin = found.start() + 1  # another may begin within a wrong one
-        length = _LENGTH.get(found.group(1).upper(), 0)
-        places = [found.start() + m.end() for m in _LETTER.finditer(found.group())]
+    while match := _IBAN.search(text, begin):
+        begin = match.start() + 1  # another may begin within a wrong one
+        length = _LENGTH.get(match.group(1).upper(), 0)
+        places = [match.start() + m.end() for m in _LETTER.finditer(match.group())]
         if not length or len(places) < length:
             continue
         end = places[length - 1]
-        written = "".join(_LETTER.findall(text[found.start() : end]))
+        written = "".join(_LETTER.findall(text[match.start() : end]))
         if _passes_97(written):
-            yield found.start(), end
+            yield match.start(), end
             begin = end
 
 
@@ -275,19 +275,19 @@ def join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
 def _spans(text: str) -> Iterator[_Span]:
     if not _TELLING.search(text):
         return
-    yield from (found.span() for found in _BLOCK.finditer(text))
-    yield from (found.span() for found in _ISSUED_KEY.finditer(text))
-    yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
+    yield from (match.span() for match in _BLOCK.finditer(text))
+    yield from (match.span() for match in _ISSUED_KEY.finditer(text))
+    yield from (match.span(1) for match in _IN_ADDRESS.finditer(text))
     small = text.lower()
     for pattern, words in ((_AFTER_WORD, _BEARER), (_IN_HEADER, _AUTHORIZATION)):
         if any(map(small.__contains__, words)):
             yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
     if any(map(small.__contains__, _NAMES)):
         yield from (span for m in _NAMED.finditer(text) for span in _named_value(m))
-    for found in _TOKEN.finditer(text):
-        begin = _key_in(found[0])
+    for match in _TOKEN.finditer(text):
+        begin = _key_in(match[0])
         if begin >= 0:
-            yield found.start() + begin, found.end()
+            yield match.start() + begin, match.end()
 
 
 def _named_value(named: re.Match[str]) -> Iterator[_Span]:
@@ -337,7 +337,7 @@ def _own(values: Collection[str], text: str) -> Iterator[_Span]:
     for value, sought in _to_seek(tuple(values)):
         # The plain search first: it is cheap, and hardly any text holds one of our own secrets.
         if sought in unbroken:
-            yield from (found.span() for found in _pattern_of(value).finditer(text))
+            yield from (match.span() for match in _pattern_of(value).finditer(text))
 
 
 def _unbroken(text: str) -> str:

@@ -83,10 +83,10 @@ def _depth(text: str) -> int:
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise BadJson("a key stands twice in one object")
-    return found
+    return members
 
 
 def _bounded_int(digits: str) -> int:
@@ -138,8 +138,8 @@ def exact_object(**properties: Json) -> Json:
 
 def one_of(branches: Iterable[Json]) -> Json:
     """Return the schema of a choice among schemas."""
-    found = list(branches)
-    return found[0] if len(found) == 1 else {"anyOf": found}
+    schemas = list(branches)
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None) -> Json:
@@ -155,8 +155,8 @@ def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None)
 
 def _argument(kind: str) -> Json:
     # An unknown kind passes here as text: reading the proposal refuses its value.
-    found = _KINDS.get(kind.removesuffix("?"), TEXT)
-    return {**found, "type": [found["type"], "null"]} if kind.endswith("?") else found
+    schema = _KINDS.get(kind.removesuffix("?"), TEXT)
+    return {**schema, "type": [schema["type"], "null"]} if kind.endswith("?") else schema
 
 
 def fit(value: Json, schema: Json, *, is_untyped: bool = False) -> Json:

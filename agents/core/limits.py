@@ -75,9 +75,9 @@ def _limit(
     Units: seconds, days, times, micro-USD, and tools for names of them. `name` is its name in a
     document, if another than the field's.
     """
-    told = {"topic": topic, "label": label, "help": help, "unit": unit, "name": name}
+    words = {"topic": topic, "label": label, "help": help, "unit": unit, "name": name}
     given = {"default_factory": default} if callable(default) else {"default": default}
-    return field(**given, metadata=told)
+    return field(**given, metadata=words)
 
 
 # The topics of the policy page, in order. Desks' limits are in the desks' parts.
@@ -450,11 +450,11 @@ def _declared(of: type[Any]) -> Iterator[tuple[LimitField, TypeAdapter[Any]]]:
     """Yield the limits that a class declares, each with the checker of its values."""
     for one, kind in zip(fields(of), get_type_hints(of, include_extras=True).values(), strict=True):
         if one.metadata:
-            told, adapter = dict(one.metadata), TypeAdapter[Any](kind)
-            name = told.pop("name") or one.name
+            words, adapter = dict(one.metadata), TypeAdapter[Any](kind)
+            name = words.pop("name") or one.name
             default = None if one.default is MISSING else one.default
             schema = adapter.json_schema()
-            yield LimitField(name=name, default=default, schema=schema, **told), adapter
+            yield LimitField(name=name, default=default, schema=schema, **words), adapter
 
 
 _QUIRKS = {one.name for one in fields(ReferenceQuirks)}

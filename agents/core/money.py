@@ -115,13 +115,13 @@ _NESTED = (dict, list)
 def to_model_units(value: Json) -> Json:
     """Return `value` in the units of models and the reference: 120000 minor as 1200.0."""
     if isinstance(value, dict):
-        said = {}
+        converted = {}
         for key, item in value.items():
             if key.endswith("_minor") and isinstance(item, int):
-                said[key.removesuffix("_minor") + "_usd"] = item / 100
+                converted[key.removesuffix("_minor") + "_usd"] = item / 100
             else:
-                said[key] = to_model_units(item) if isinstance(item, _NESTED) else item
-        return said
+                converted[key] = to_model_units(item) if isinstance(item, _NESTED) else item
+        return converted
     if isinstance(value, list):
         return [to_model_units(item) for item in value]
     return value

@@ -60,8 +60,8 @@ def plan_in_words(plan: str) -> str:
 
 def holds_link(text: str) -> bool:
     """Tell whether a text contains parts of a link or an address."""
-    found = _ADDRESS.search(unicodedata.normalize("NFKC", text))
-    return bool(found or invisible_characters(text))
+    address = _ADDRESS.search(unicodedata.normalize("NFKC", text))
+    return bool(address or invisible_characters(text))
 
 
 def holds_address(text: str) -> bool:
@@ -95,12 +95,12 @@ def homoglyph_warnings(text: str) -> Iterator[str]:
         if word.isascii():
             continue
         hidden = invisible_characters(word)
-        found = sorted({script for char in word if (script := _script(char))})
+        scripts = sorted({script for char in word if (script := _script(char))})
         if hidden:
             points = ", ".join(f"U+{ord(char):04X}" for char in dict.fromkeys(hidden))
             yield f"“{_bare(word)}” holds characters that are not shown: {points}."
-        elif len(found) > 1:
-            yield f"“{word}” mixes letters of different scripts: {' and '.join(found)}."
+        elif len(scripts) > 1:
+            yield f"“{word}” mixes letters of different scripts: {' and '.join(scripts)}."
 
 
 def invisible_characters(text: str) -> list[str]:

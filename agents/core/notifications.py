@@ -122,8 +122,8 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
     if case.kind is Kind.OPENED:  # the assigned people are told
         whose = _assignees(case, known)
         spared |= {p.user for p in whose if mode_of(Kind.ASSIGNED, p.modes) is not Mode.OFF}
-    told = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
-    return [p for p in told if mode_of(case.kind, p.modes) is not Mode.OFF]
+    hearers = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
+    return [p for p in hearers if mode_of(case.kind, p.modes) is not Mode.OFF]
 
 
 def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:

@@ -214,11 +214,11 @@ def _mask_json(value: Json, masker: _Masker) -> Json:
 
 def _replace_found(text: str, reading: Reading, finder: _Finder, masker: _Masker) -> str:
     """Return `text` with what is found in its reading replaced."""
-    found = join_overlaps(finder.find(reading.text))
-    if not found:
+    spans = join_overlaps(finder.find(reading.text))
+    if not spans:
         return text
     parts, done, array = [], 0, text.find("[")
-    for begin, end in found:
+    for begin, end in spans:
         instead = finder.mask
         if masker.namer and finder.kind in masker.named:
             place = exact_place(finder.kind, reading.text, begin, end)
@@ -306,8 +306,8 @@ def canonical(kind: str, value: str) -> str:
 
 def name_of(key: str, workspace: int, kind: str, value: str) -> str:
     """Return the name of a value in a workspace, under this key."""
-    told = f"{workspace}:{kind}:{canonical(kind, value)}".encode("utf-8", "surrogatepass")
-    bits = int.from_bytes(hmac.digest(key.encode(), told, "sha256")[:8], "big")
+    message = f"{workspace}:{kind}:{canonical(kind, value)}".encode("utf-8", "surrogatepass")
+    bits = int.from_bytes(hmac.digest(key.encode(), message, "sha256")[:8], "big")
     code = "".join(_LETTERS[bits >> 5 * place & 31] for place in range(_LENGTH))
     return f"{_WORDS[kind]}-{code}"
 
@@ -357,9 +357,9 @@ class Pseudonyms:
         `heal` removes that from its replies.
         """
 
-        def beside(found: re.Match[str]) -> str:
-            _, _, domain = self.values.get(found[0], "").partition("@")
-            return f"{found[0]} ({domain})" if domain else found[0]
+        def beside(match: re.Match[str]) -> str:
+            _, _, domain = self.values.get(match[0], "").partition("@")
+            return f"{match[0]} ({domain})" if domain else match[0]
 
         return _map_texts(value, lambda text: PSEUDONYM.sub(beside, text)) if self.values else value
 
@@ -367,12 +367,12 @@ class Pseudonyms:
         """Return a model's reply with nearly correct names corrected."""
         codes = {name[-_LENGTH:]: name for name in list(self.values)}
 
-        def mend(found: re.Match[str]) -> str:
-            name = codes.get((found["one"] + found["two"]).upper())
+        def mend(match: re.Match[str]) -> str:
+            name = codes.get((match["one"] + match["two"]).upper())
             if name is None:
-                return found[0]
-            begun, ended = found["open"] or "", found["close"] or ""
-            beside = found["beside"] or ""
+                return match[0]
+            begun, ended = match["open"] or "", match["close"] or ""
+            beside = match["beside"] or ""
             if beside[2:-1] == self.values[name].rpartition("@")[2]:
                 beside = ""
             mended = f"{name}{beside}"
@@ -385,7 +385,7 @@ class Pseudonyms:
         if not any(self._unknown(texts_of(value))):
             return
         for place, text in texts_in(value):
-            yield from ((place, found) for found in self._unknown(text))
+            yield from ((place, unknown) for unknown in self._unknown(text))
 
     def _unknown(self, text: str) -> Iterator[str]:
         hidden = self.hide(text)
@@ -423,7 +423,7 @@ def without_values(text: str) -> str:
     """Return a text without values, whether it has names or values."""
     masks = {word: _MASKS[kind] for kind, word in _WORDS.items()}
     kept = mask_json(text, dict.fromkeys(KINDS, NAME), namer=_Kinds())
-    return PSEUDONYM.sub(lambda found: masks[found[0].partition("-")[0]], kept)
+    return PSEUDONYM.sub(lambda match: masks[match[0].partition("-")[0]], kept)
 
 
 def _map_texts(value: Json, change: Callable[[str], str]) -> Json:

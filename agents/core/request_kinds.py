@@ -84,14 +84,14 @@ class RequestKind:
         """Return the end of an expired request, as the beginning of a sentence."""
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
-    def what_was_done(self, state: str, granted: str = "", asked: str = "") -> str:
+    def what_was_done(self, state: str, granted: str = "", proposed: str = "") -> str:
         """Return a person's action: "took over the case", "approved 8.00 instead of 9.00".
 
         The amounts are of money, and "" if there is none.
         """
-        if state == EscalationState.ADJUSTED and granted and asked and granted != asked:
-            return f"approved {granted} instead of {asked}"
-        return self.did[EscalationState(state)].format(it=granted or asked or self.it)
+        if state == EscalationState.ADJUSTED and granted and proposed and granted != proposed:
+            return f"approved {granted} instead of {proposed}"
+        return self.did[EscalationState(state)].format(it=granted or proposed or self.it)
 
     def answer(self, verdict: str) -> Answer | None:
         return next((one for one in self.answers if one.verdict == verdict), None)

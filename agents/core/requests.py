@@ -112,9 +112,9 @@ def request_body(request: Request) -> Json:
     return {"effect": type(request).__name__.lower(), **body}
 
 
-def question(asked: Json) -> Json:
+def question(request: Json) -> Json:
     """Return what a replay must repeat of a step's request: all but the model's guidance."""
-    return {name: part for name, part in asked.items() if name != "guide"}
+    return {name: part for name, part in request.items() if name != "guide"}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from agents.core.requests import Json
 
 
-class CameOf(StrEnum):
+class ResultKind(StrEnum):
     """The outcome of a finished run's goal."""
 
     CARRIED_OUT = "carried_out"  # a call that writes
@@ -21,35 +21,35 @@ class CameOf(StrEnum):
 # The agent's answer after a block, in the outcome of a stopped run; it is no result.
 AFTER_BLOCK = "after_block"
 IN_WORDS = {
-    CameOf.CARRIED_OUT: "carried out",
-    CameOf.ANSWERED: "answered only",
-    CameOf.NOTHING: "nothing done",
-    CameOf.BLOCKED: "blocked",
+    ResultKind.CARRIED_OUT: "carried out",
+    ResultKind.ANSWERED: "answered only",
+    ResultKind.NOTHING: "nothing done",
+    ResultKind.BLOCKED: "blocked",
 }
 WORDS = {one: f"Done: {words}" for one, words in IN_WORDS.items()}
 
 
-def came_of(
+def result_kind(
     outcome: Json, *, has_written: bool, writes: Collection[str], is_blocked: bool = False
-) -> CameOf:
+) -> ResultKind:
     """Return the outcome of a goal by its run's outcome; `writes` are the tools that could write.
 
     An end that says `done`, or claims a deed, without one has done nothing. `is_blocked`: calls
     were blocked, which counts whatever the end says.
     """
     if has_written:
-        return CameOf.CARRIED_OUT
+        return ResultKind.CARRIED_OUT
     if is_blocked:
-        return CameOf.BLOCKED
+        return ResultKind.BLOCKED
     words, says = str(outcome.get("note", outcome.get("answer", ""))), outcome.get("says")
     is_claim = says in ("done", "cannot") or (bool(writes) and claims_deed(words, writes))
-    return CameOf.NOTHING if is_claim and says != "answer" else CameOf.ANSWERED
+    return ResultKind.NOTHING if is_claim and says != "answer" else ResultKind.ANSWERED
 
 
 def words_of(outcome: Json) -> str:
     """Return the outcome of a finished run's goal; "" for one that ended before 0.3.0."""
     kept = outcome.get("came_of", "") if isinstance(outcome, dict) else ""
-    return WORDS[CameOf(kept)] if kept in set(CameOf) else ""
+    return WORDS[ResultKind(kept)] if kept in set(ResultKind) else ""
 
 
 # Whether an agent's words claim or announce a deed. They prove nothing either way.
@@ -87,5 +87,5 @@ def claims_deed(text: str, tools: Iterable[str] = ()) -> bool:
         rf"{_ADVERBS}{verbs}|\b(?:I|we)'(?:ll|ve)\s+{_ADVERBS}{verbs}",
         re.IGNORECASE,
     )
-    said = (sentence for sentence in _SENTENCE.findall(text) if not _DENIES.search(sentence))
-    return any(claim.search(sentence) for sentence in said)
+    sentences = (sentence for sentence in _SENTENCE.findall(text) if not _DENIES.search(sentence))
+    return any(claim.search(sentence) for sentence in sentences)

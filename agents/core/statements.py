@@ -38,12 +38,12 @@ def ledger_sentences(deeds: Sequence[Deed]) -> tuple[str, ...]:
 
 def fill_references(text: str, sentences: Mapping[str, str]) -> str:
     """Return `text` with its references replaced; unknown ones stay."""
-    return _REFERENCE.sub(lambda found: sentences.get(found[1], found[0]), text)
+    return _REFERENCE.sub(lambda match: sentences.get(match[1], match[0]), text)
 
 
 def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
     """Return the sentences that a text refers to, each once, in order."""
-    names = dict.fromkeys(found[1] for found in _REFERENCE.finditer(text))
+    names = dict.fromkeys(match[1] for match in _REFERENCE.finditer(text))
     return [sentences[name] for name in names if name in sentences]
 
 
@@ -94,7 +94,7 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
     compared letter by letter, so lookalikes do not count. Odd layout or a repetition, which words
     do not show, is named in their place.
     """
-    found: list[str] = [_UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
+    words: list[str] = [_UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
     phrases: list[str] = []
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         phrases += [sentence] * text.count(sentence)
@@ -103,9 +103,9 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
         if _is_courtesy(part, phrases_of_desk):
             phrases.append(part.lower())
         else:
-            found += [word.strip(_MARKS) or word for word in part.split() or [line]]
-    found += [REPEATED] if len(set(phrases)) < len(phrases) else []
-    return list(dict.fromkeys(found))
+            words += [word.strip(_MARKS) or word for word in part.split() or [line]]
+    words += [REPEATED] if len(set(phrases)) < len(phrases) else []
+    return list(dict.fromkeys(words))
 
 
 def free_passages(

@@ -105,13 +105,13 @@ def read_workflow(document: Json) -> Workflow:
 
     `core.workflows` checks its meaning.
     """
-    said = _object(document, "The workflow", _WORKFLOW)
+    fields = _object(document, "The workflow", _WORKFLOW)
     return Workflow(
-        name=_text(said, "name"),
-        title=_text(said, "title"),
-        mode=_mode(said),
-        parameters=tuple(_parameter(item) for item in _list(said, "parameters")),
-        sequences=tuple(_sequence(item) for item in _list(said, "sequences")),
+        name=_text(fields, "name"),
+        title=_text(fields, "title"),
+        mode=_mode(fields),
+        parameters=tuple(_parameter(item) for item in _list(fields, "parameters")),
+        sequences=tuple(_sequence(item) for item in _list(fields, "sequences")),
     )
 
 
@@ -121,42 +121,42 @@ _MODES = {mode.word: mode for mode in Supervision}
 
 
 def _sequence(document: Json) -> Sequence:
-    said = _object(document, "A sequence", ("name", "mode", "steps"))
-    steps = tuple(_step(item) for item in _list(said, "steps"))
-    return Sequence(_text(said, "name"), steps, _mode(said))
+    fields = _object(document, "A sequence", ("name", "mode", "steps"))
+    steps = tuple(_step(item) for item in _list(fields, "steps"))
+    return Sequence(_text(fields, "name"), steps, _mode(fields))
 
 
 def _step(document: Json) -> WorkflowStep:
-    said = _object(document, "A step", (*_STEP, "within", "within_var"))
-    kind = _text(said, "kind")
+    fields = _object(document, "A step", (*_STEP, "within", "within_var"))
+    kind = _text(fields, "kind")
     if kind not in ("goal", "convergence"):
         raise BadWorkflow(f"A step is a goal or a convergence, not {kind!r}.")
-    within = said.get("within", 0)
+    within = fields.get("within", 0)
     if isinstance(within, bool) or not isinstance(within, int):
-        raise BadWorkflow(f"{kind} {said.get('name')}: 'within' is a whole number.")
+        raise BadWorkflow(f"{kind} {fields.get('name')}: 'within' is a whole number.")
     return WorkflowStep(
         kind=kind,
-        name=_text(said, "name"),
-        description=_text(said, "description"),
-        mode=_mode(said),
-        outputs=_names(said, "outputs"),
-        tools=_names(said, "tools"),
-        agents=tuple(_agent(item) for item in _list(said, "agents")),
-        synthesis=_text(said, "synthesis"),
+        name=_text(fields, "name"),
+        description=_text(fields, "description"),
+        mode=_mode(fields),
+        outputs=_names(fields, "outputs"),
+        tools=_names(fields, "tools"),
+        agents=tuple(_agent(item) for item in _list(fields, "agents")),
+        synthesis=_text(fields, "synthesis"),
         within=within,
-        within_var=_text(said, "within_var"),
+        within_var=_text(fields, "within_var"),
     )
 
 
 def _agent(document: Json) -> Agent:
-    said = _object(document, "An agent", ("name", "task"))
-    return Agent(_text(said, "name"), _text(said, "task"))
+    fields = _object(document, "An agent", ("name", "task"))
+    return Agent(_text(fields, "name"), _text(fields, "task"))
 
 
 def _parameter(document: Json) -> Parameter:
-    said = _object(document, "A parameter", ("name", "default"))
-    default = _text(said, "default") if "default" in said else None
-    return Parameter(_text(said, "name"), default)
+    fields = _object(document, "A parameter", ("name", "default"))
+    default = _text(fields, "default") if "default" in fields else None
+    return Parameter(_text(fields, "name"), default)
 
 
 def _object(document: Json, what: str, keys: tuple[str, ...]) -> Mapping[str, Json]:
@@ -168,26 +168,26 @@ def _object(document: Json, what: str, keys: tuple[str, ...]) -> Mapping[str, Js
     return document
 
 
-def _list(said: Mapping[str, Json], key: str) -> list[Json]:
-    value = said.get(key, [])
+def _list(fields: Mapping[str, Json], key: str) -> list[Json]:
+    value = fields.get(key, [])
     if not isinstance(value, list):
         raise BadWorkflow(f"{key!r} is a list.")
     return value
 
 
-def _names(said: Mapping[str, Json], key: str) -> tuple[str, ...]:
-    return tuple(_text({key: item}, key) for item in _list(said, key))
+def _names(fields: Mapping[str, Json], key: str) -> tuple[str, ...]:
+    return tuple(_text({key: item}, key) for item in _list(fields, key))
 
 
-def _text(said: Mapping[str, Json], key: str) -> str:
-    value = said.get(key, "")
+def _text(fields: Mapping[str, Json], key: str) -> str:
+    value = fields.get(key, "")
     if not isinstance(value, str):
         raise BadWorkflow(f"{key!r} is a text.")
     return value.strip()
 
 
-def _mode(said: Mapping[str, Json]) -> Supervision:
-    word = said.get("mode", Supervision.UNSUPERVISED.word)
+def _mode(fields: Mapping[str, Json]) -> Supervision:
+    word = fields.get("mode", Supervision.UNSUPERVISED.word)
     if not isinstance(word, str) or word not in _MODES:
         raise BadWorkflow(f"'mode' is one of {', '.join(_MODES)}, not {word!r}.")
     return _MODES[word]
@@ -209,10 +209,10 @@ def check_workflow(workflow: Workflow, limits: Limits, *, tools: Collection[str]
 
     `tools` are those that exist; a workflow may use those that its policy lets it propose.
     """
-    found = [*_of_whole(workflow, limits), *_of_steps(workflow)]
-    found += _of_tools(workflow, [tool for tool in tools if tool in limits.proposable])
-    if found:
-        raise BadWorkflow("preflight: " + "\n".join(found))
+    faults = [*_of_whole(workflow, limits), *_of_steps(workflow)]
+    faults += _of_tools(workflow, [tool for tool in tools if tool in limits.proposable])
+    if faults:
+        raise BadWorkflow("preflight: " + "\n".join(faults))
 
 
 def bind_parameters(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, str]:
@@ -231,7 +231,7 @@ def bind_parameters(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, 
 
 def fill_variables(text: str, values: Values) -> str:
     """Return a text with its $names filled in; names within values are not."""
-    return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
+    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 def fields_in(output: str, names: Collection[str]) -> dict[str, str]:
@@ -239,12 +239,12 @@ def fields_in(output: str, names: Collection[str]) -> dict[str, str]:
     if not names:
         return {}
     try:
-        said = object_in(output)
+        values = object_in(output)
     except UnreadableReply:
         return {}
-    if any(name.lower() not in said for name in names):
+    if any(name.lower() not in values for name in names):
         return {}
-    return {name: _as_text(said[name.lower()]) for name in names}
+    return {name: _as_text(values[name.lower()]) for name in names}
 
 
 def cap_of(step: WorkflowStep, values: Values) -> int:

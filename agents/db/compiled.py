@@ -115,16 +115,16 @@ class CompiledSelect(Generic[M]):
 
     def fetch(self, **given: object) -> Pending[list[M]]:
         """Fetch the rows, in an open pipeline if any."""
-        found, done = self._send(given)
-        return Pending(lambda: [_with_related(found, row) for row in found.rows(done)])
+        compiled, done = self._send(given)
+        return Pending(lambda: [_with_related(compiled, row) for row in compiled.rows(done)])
 
     def get(self, **given: object) -> M:
         """Return the only row. Raises the model's DoesNotExist if there is none."""
-        found = self.all(**given)
-        if not found:
+        rows = self.all(**given)
+        if not rows:
             missing: Any = self._build().model
             raise missing.DoesNotExist
-        [row] = found
+        [row] = rows
         return row
 
     def tuples(self, **given: object) -> list[tuple[Any, ...]]:
@@ -133,8 +133,8 @@ class CompiledSelect(Generic[M]):
 
     def fetch_tuples(self, **given: object) -> Pending[list[tuple[Any, ...]]]:
         """Fetch the rows as in `tuples`, in an open pipeline if any."""
-        found, done = self._send(given)
-        return Pending(lambda: [tuple(row) for row in found.rows(done)])
+        compiled, done = self._send(given)
+        return Pending(lambda: [tuple(row) for row in compiled.rows(done)])
 
     def first(self, **given: object) -> M | None:
         return next(iter(self.all(**given)), None)
@@ -142,8 +142,10 @@ class CompiledSelect(Generic[M]):
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Send the query. Return it compiled, and its cursor."""
         database = this_connection()
-        found = self.for_database(database)
-        return found, send(database, found.sql, fill_params(found.places, given, database.vendor))
+        compiled = self.for_database(database)
+        return compiled, send(
+            database, compiled.sql, fill_params(compiled.places, given, database.vendor)
+        )
 
     def for_database(self, database: BaseDatabaseWrapper) -> Compiled:
         """Return the query as compiled for this kind of database."""
@@ -165,9 +167,9 @@ class CompiledSelect(Generic[M]):
         related = _related(compiler.klass_info or {})
         read = readings(columns, compiler)
         sql, given = _with_constants(sql, places)
-        found = Compiled(sql, given, queryset.model, names, read, related)
-        self._compiled[connection.vendor] = found
-        return found
+        compiled = Compiled(sql, given, queryset.model, names, read, related)
+        self._compiled[connection.vendor] = compiled
+        return compiled
 
 
 class CompiledUpdate:
@@ -213,8 +215,8 @@ class CompiledUpdate:
         if self._returning:
             names = ", ".join(map(connection.ops.quote_name, self._returning))
             sql = f"{sql} RETURNING {names}"
-        self._compiled[connection.vendor] = found = _with_constants(sql, places)
-        return found
+        self._compiled[connection.vendor] = compiled = _with_constants(sql, places)
+        return compiled
 
 
 def _with_constants(sql: str, places: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
@@ -249,13 +251,13 @@ def _related(of: Mapping[str, Any]) -> list[Related]:
     ]
 
 
-def _with_related(found: Compiled, row: Sequence[Any]) -> Any:
+def _with_related(compiled: Compiled, row: Sequence[Any]) -> Any:
     """Return a row together with those that were read with it."""
-    if not found.related:
-        return _as_model(found.model, found.names, row)
-    own = found.related[0].places[0]
-    made = _as_model(found.model, found.names[:own], row[:own])
-    _add_related(made, found.related, found.names, row)
+    if not compiled.related:
+        return _as_model(compiled.model, compiled.names, row)
+    own = compiled.related[0].places[0]
+    made = _as_model(compiled.model, compiled.names[:own], row[:own])
+    _add_related(made, compiled.related, compiled.names, row)
     return made
 
 
@@ -283,11 +285,11 @@ def attach(row: Model, name: str, related: Model | None) -> None:
 
 def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
     """Return a row as Django's `from_db` does, deferred columns left out, without its signals."""
-    found = model.__new__(model)
-    found.__dict__.update(zip(names, row, strict=True))
-    found._state = ModelState()
-    found._state.adding, found._state.db = False, DEFAULT_DB_ALIAS
-    return found
+    row_model = model.__new__(model)
+    row_model.__dict__.update(zip(names, row, strict=True))
+    row_model._state = ModelState()
+    row_model._state.adding, row_model._state.db = False, DEFAULT_DB_ALIAS
+    return row_model
 
 
 def fill_params(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
@@ -344,22 +346,22 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
 
     None is not converted.
     """
-    found: list[tuple[int, Reading]] = []
+    readers: list[tuple[int, Reading]] = []
     for place, (converters, column) in compiler.get_converters(columns).items():
         target = column.target if isinstance(column, Col) else None
         if isinstance(target, ForeignKey):
             target = target.target_field
         if type(target) is JSONField and target.decoder is None:
-            found.append((place, _from_json))
+            readers.append((place, _from_json))
         elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
-            found.append((place, _in_utc))
+            readers.append((place, _in_utc))
         elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
-            found.append((place, _truth))
+            readers.append((place, _truth))
         elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
-            found.append((place, _key))
+            readers.append((place, _key))
         else:
-            found.append((place, partial(_by_django, tuple(converters), column)))
-    return found
+            readers.append((place, partial(_by_django, tuple(converters), column)))
+    return readers
 
 
 def _from_json(value: str | None) -> Any:

@@ -36,8 +36,8 @@ def send_rows(*rows: Model) -> Pending[None]:
     keys = send_columns(model, [vars(row) for row in rows], is_numbered)
 
     def take_keys() -> None:
-        found = keys.get() if is_numbered else [row.pk for row in rows]
-        for row, key in zip(rows, found, strict=True):
+        new_keys = keys.get() if is_numbered else [row.pk for row in rows]
+        for row, key in zip(rows, new_keys, strict=True):
             _mark_saved(row, key)
 
     return Pending(take_keys)
@@ -60,13 +60,13 @@ def send_columns(
     So rows can be sent together with those that they refer to.
     """
     database = this_connection()
-    found = {name: query.for_database(database) for name, query in keys.items()}
-    places = tuple((name, f"({query.sql})") for name, query in found.items())
+    queries = {name: query.for_database(database) for name, query in keys.items()}
+    places = tuple((name, f"({query.sql})") for name, query in queries.items())
     sql, columns = _insert(model, is_numbered, len(rows), places)
     values: list[Any] = []
     for row in rows:
         values += _values(row, columns, database.vendor)
-        for name, query in found.items():
+        for name, query in queries.items():
             values += fill_params(query.places, row[name], database.vendor)
     done = send(database, sql, values)
     return Pending(lambda: [key for (key,) in require_answer(done).fetchall()])
@@ -167,12 +167,12 @@ def _insert(
     Columns in `keys` come after the others, each with its query.
     """
     fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
-    found = dict(keys)
-    plain = [field for field in fields if field.attname not in found]
-    by_query = [field for name in found for field in fields if field.attname == name]
+    queries = dict(keys)
+    plain = [field for field in fields if field.attname not in queries]
+    by_query = [field for name in queries for field in fields if field.attname == name]
     names = ", ".join(_quote(field) for field in (*plain, *by_query))
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
-    row = ", ".join((*["%s"] * len(plain), *found.values()))
+    row = ", ".join((*["%s"] * len(plain), *queries.values()))
     places = ", ".join([f"({row})"] * count)
     end = f" RETURNING {_quote(model._meta.pk)}" if is_numbered else ""
     return f"{start} {places}{unless}{end}", _columns(plain)

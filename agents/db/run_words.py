@@ -52,8 +52,8 @@ def _words_of(text: str) -> tuple[str, ...]:
     parts = [
         part.replace("-", "") if _KEY.fullmatch(part.lower()) else part for part in text.split()
     ]
-    found = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
-    return tuple(dict.fromkeys(found))
+    words = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
+    return tuple(dict.fromkeys(words))
 
 
 class HasWords(Func):
@@ -76,7 +76,7 @@ class HasWords(Func):
 
 
 def newest_on_sqlite(
-    found: QuerySet[Any],
+    runs: QuerySet[Any],
     words: Sequence[WordBeginnings],
     workspaces: Sequence[int],
     *,
@@ -88,7 +88,7 @@ def newest_on_sqlite(
     All are older than the run `after`. The index is read backwards and each run looked up until
     there are enough; if few runs match the other filters, only those are looked up.
     """
-    few = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
+    few = list(runs.order_by().values_list("pk", flat=True)[: FEW + 1])
     if not workspaces or not few:
         return []
     homes = " OR ".join(f'"{one}"' for one in workspaces)
@@ -100,7 +100,7 @@ def newest_on_sqlite(
     if len(few) <= FEW:
         keys = " OR ".join(f'"{key.hex}"' for key in few)
         wanted.append(f"run : ({keys})")
-    sql, params = found.order_by().values_list("pk").query.sql_with_params()
+    sql, params = runs.order_by().values_list("pk").query.sql_with_params()
     given, older = [*params, " AND ".join(wanted)], ""
     if after:
         older = f"AND w.rowid < (SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH %s)"  # noqa: S608

@@ -116,15 +116,15 @@ def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
         launcher = OuterRef("run" + "__again_of" * times + "__launched_by")
         people = people.exclude(user=Coalesce(launcher, 0))
     name, agent = OuterRef("user__username"), OuterRef(OuterRef("run__agent__name"))
-    told = Event.objects.filter(workspace=OuterRef("workspace"), run=None)
-    told = told.alias(of=KT("facts__agent"), owner=KT("facts__owner")).filter(of=agent)
-    party = told.filter(Q(kind=_OWNED, owner=name) | Q(kind=_SHOWN, actor=name))
+    events = Event.objects.filter(workspace=OuterRef("workspace"), run=None)
+    events = events.alias(of=KT("facts__agent"), owner=KT("facts__owner")).filter(of=agent)
+    party = events.filter(Q(kind=_OWNED, owner=name) | Q(kind=_SHOWN, actor=name))
     free = people.exclude(Exists(party.filter(kind__in=(_OWNED, _SHOWN))))
     is_stuck = ~Exists(people) | Q(run__agent__isnull=False) & ~Exists(free)
-    found = Escalation.objects.filter(
+    requests = Escalation.objects.filter(
         is_stuck, state=EscalationState.OPEN, workspace__in=workspaces
     )
-    whole = found.select_related("run__policy", "run__agent", "approval").order_by("-pk")
+    whole = requests.select_related("run__policy", "run__agent", "approval").order_by("-pk")
     return [one for one in whole[:most] if not deciders(one, roster_of(one))]
 
 
@@ -158,11 +158,11 @@ def parties_of(run: Run) -> set[int]:
         ).get()
     if run.agent is None:
         return set(chain.values())
-    told = _told_of(run.agent)
-    names = {facts["owner"] for kind, at, _, facts in told if kind == _OWNED and at >= began}
-    names |= set(_viewers(told, _keys_of(chain)).values())
-    found = User.objects.filter(username__in=names)
-    return {*chain.values(), run.agent.owner_id, *found.values_list("pk", flat=True)}
+    events = _told_of(run.agent)
+    names = {facts["owner"] for kind, at, _, facts in events if kind == _OWNED and at >= began}
+    names |= set(_viewers(events, _keys_of(chain)).values())
+    users = User.objects.filter(username__in=names)
+    return {*chain.values(), run.agent.owner_id, *users.values_list("pk", flat=True)}
 
 
 def _keys_of(runs: Collection[UUID]) -> set[str]:
@@ -176,8 +176,8 @@ def _keys_of(runs: Collection[UUID]) -> set[str]:
 def key_viewers(agent: ExternalAgent, prefixes: Collection[str]) -> dict[str, str]:
     """Return the name of the person who saw each key of an agent, by prefix; "" if unknown."""
     seen = _viewers(_told_of(agent), prefixes) if prefixes else {}
-    found = User.objects.filter(username__in=set(seen.values()))
-    people = set(found.values_list("username", flat=True))
+    users = User.objects.filter(username__in=set(seen.values()))
+    people = set(users.values_list("username", flat=True))
     return {key: seen[key] if seen.get(key) in people else "" for key in prefixes}
 
 
@@ -190,10 +190,10 @@ def _told_of(agent: ExternalAgent) -> list[tuple[str, datetime, str, Json]]:
 
 
 def _viewers(
-    told: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
+    events: Collection[tuple[str, datetime, str, Json]], keys: Collection[str]
 ) -> dict[str, str]:
     """Return the actor who made each key, by prefix: they saw it. A command is not a user."""
-    made = {facts["key"]: actor for kind, _, actor, facts in told if kind == _SHOWN}
+    made = {facts["key"]: actor for kind, _, actor, facts in events if kind == _SHOWN}
     return {key: made[key] for key in keys if key in made}
 
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 from agents.core.requests import Flow, Json, Reply, Request, Strand, Together
 
 # A strand, and the coroutine that answers its request.
-_Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
+_Question: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
 class WaitsForPerson(Exception):
@@ -61,34 +61,34 @@ class Executor(Protocol):
         """Commit the replies so far, because other strands are still busy."""
 
 
-async def drive(flow: Flow, world: Executor) -> Strand:
+async def drive(flow: Flow, executor: Executor) -> Strand:
     """Advance `flow` as far as possible. The strand has no outcome if a person has to decide.
 
     Raises Later, after committing all replies, once only waiting can help.
     """
     root = Strand(flow)
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
-    asked: list[_Asked] = []
+    questions: list[_Question] = []
     busy: dict[asyncio.Task[Reply], Strand] = {}
     later: list[Later] = []
     try:
         while ready or busy:
             while ready:
                 strand, reply = ready.popleft()
-                _advance(strand, reply, world, ready, asked)
-            if len(asked) == 1 and not busy:  # nothing else runs, so no task is needed
-                strand, do = asked.pop()
+                _step_strand(strand, reply, executor, ready, questions)
+            if len(questions) == 1 and not busy:  # nothing else runs, so no task is needed
+                strand, do = questions.pop()
                 await _came(strand, do(), ready, later)
                 _heed_cancel()
-            for strand, do in asked:
+            for strand, do in questions:
                 busy[asyncio.ensure_future(do())] = strand
-            asked.clear()
+            questions.clear()
             if busy:
                 await _until_one_is_done(ready, busy, later)
             if ready and busy:
-                await world.keep()
+                await executor.keep()
         if later:
-            await world.keep()
+            await executor.keep()
             raise min(later, key=lambda each: each.pause)
     finally:
         for task in busy:
@@ -98,12 +98,12 @@ async def drive(flow: Flow, world: Executor) -> Strand:
     return root
 
 
-def _advance(
+def _step_strand(
     strand: Strand,
     reply: Reply | Json,
-    world: Executor,
+    executor: Executor,
     ready: deque[tuple[Strand, Reply | Json]],
-    asked: list[_Asked],
+    questions: list[_Question],
 ) -> None:
     """Give a strand its reply and handle its next request."""
     request = strand.send(reply)
@@ -122,14 +122,14 @@ def _advance(
             ready.append((strand, {}))
         return
     try:
-        recorded = world.recall(key, request)
+        recorded = executor.recall(key, request)
     except WaitsForPerson:
         _next_in_line(strand, ready)
         return
     if recorded is not None:
         ready.append((strand, recorded))
     else:
-        asked.append((strand, partial(world.do, key, request)))
+        questions.append((strand, partial(executor.do, key, request)))
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:

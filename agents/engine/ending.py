@@ -188,8 +188,8 @@ def fetch_withdrawn(run: Run, turn: str) -> Pending[bool]:
     """Fetch the answer of `is_withdrawn`, in an open pipeline if any."""
     if run.agent_id is None:
         return Pending(lambda: False)
-    found = _WITHDRAWN.fetch_tuples(run=run.pk, step=f"{turn}call")
-    return Pending(lambda: bool(found.get()))
+    pending = _WITHDRAWN.fetch_tuples(run=run.pk, step=f"{turn}call")
+    return Pending(lambda: bool(pending.get()))
 
 
 _WITHDRAWN = CompiledSelect(

@@ -45,12 +45,12 @@ def open_escalation(
     A question about a call's outcome ignores the limit.
     """
     at = commit.at
-    run, asked = step.run, kind_of(kind, action)
+    run, request_kind = step.run, kind_of(kind, action)
     target = target_of(run, action)
     target = target._replace(resource=target.resource or _resource_in(review))
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch_for_request(run, action.get("name", ""))
-        filled = _NOT_FULL if asked.settles_call else fetch_full(run, limits)
+        filled = _NOT_FULL if request_kind.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
     if full:
         return full
@@ -82,7 +82,7 @@ def open_escalation(
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves its content.
     facts |= {"requested_minor": target.amount_minor, "currency": target.currency}
-    facts |= {"resource": found} if (found := _resource_in(review)) else {}
+    facts |= {"resource": resource} if (resource := _resource_in(review)) else {}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})

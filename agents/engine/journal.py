@@ -74,8 +74,8 @@ class Journal:
         under_way = [step.pk for step in self._open.values() if step.kind != AWAIT]
         if under_way:
             # Of any step, ended or not: a person may have decided since.
-            asked = Escalation.objects.filter(step__in=under_way)
-            self.escalated.update(asked.values_list("step_id", flat=True))
+            requests = Escalation.objects.filter(step__in=under_way)
+            self.escalated.update(requests.values_list("step_id", flat=True))
         self.has_turned_away = False  # a request was not opened, so its flow can continue
         self._draft = Draft()
         self._unfenced: list[UnderLock] = []  # not committed yet
@@ -107,7 +107,7 @@ class Journal:
         if known:
             self.count_retry(known, "its last try did not end")
             return known
-        digest, asked = digest_request(request)
+        digest, question = digest_request(request)
         with self._guard:
             self._position += 1  # not their count: a failed commit may have left a gap
             step = self.steps[key] = new_row(
@@ -117,7 +117,7 @@ class Journal:
                 key=key,
                 kind=type(request).__name__.lower(),
                 fingerprint=digest,
-                asked=asked,
+                asked=question,
                 begun_at=timezone.now(),
             )
             if step.kind == USE:
@@ -128,7 +128,7 @@ class Journal:
                 self._open[key] = step
             self._draft.begin(step)
             if isinstance(request, Say):
-                self.tell(Entry(request.kind, {"key": key, **asked["facts"]}))
+                self.tell(Entry(request.kind, {"key": key, **question["facts"]}))
         return step
 
     def reserve(self, step: Step, tokens: int) -> None:
@@ -152,12 +152,12 @@ class Journal:
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """End a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = as_stored(reply.value), reply.failed
-        told = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
+        step_facts = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         with self._guard:
             self._draft.end(step)
             if self._open.pop(step.key, None):
                 self._count_in(step)
-            self.tell(Entry("step.failed" if step.failed else "step.done", told))
+            self.tell(Entry("step.failed" if step.failed else "step.done", step_facts))
         return Reply(step.reply, step.failed)
 
     def turn_away(self, failed: str, step: Step, commit: Commit) -> None:

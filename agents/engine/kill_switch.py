@@ -62,10 +62,10 @@ def fetch_standing(run: Run, tool: str) -> Pending[bool]:
 
     It also tells the run whether something about its subject was rejected meanwhile.
     """
-    found = _BEFORE_A_WRITE.fetch_tuples(workspace=run.workspace_id, subject=run.subject_key)
+    pending = _BEFORE_A_WRITE.fetch_tuples(workspace=run.workspace_id, subject=run.subject_key)
 
     def answer() -> bool:
-        rows = found.get()
+        rows = pending.get()
         run.has_rejections = bool(rows[0][0])
         switches = [KillSwitch(scope=s, target=t, trial_at=at) for _, s, t, at in rows if s]
         return any(switch.stops(run, tool) for switch in switches)

@@ -165,9 +165,9 @@ def requeue_runs(runs: QuerySet[Run], *, facts: Json, uncounted: int = 0) -> int
     `uncounted` claims are taken off each run's count.
     """
     with transaction.atomic():
-        found = list(runs.select_for_update(skip_locked=True))
-        for run in found:
+        locked = list(runs.select_for_update(skip_locked=True))
+        for run in locked:
             attempts = run.attempts - uncounted
             run.move(RunState.QUEUED, at=timezone.now(), facts=facts, attempts=attempts)
             ring(run.pk)
-    return len(found)
+    return len(locked)

@@ -46,11 +46,11 @@ def redact_words(run: Run, value: Json) -> Json:
     It reads no stored value, so a run can be stopped and commented without their key.
     """
     names = Pseudonyms(naming(run.workspace_id))
-    said = redact(value, run.limits, names)
+    masked = redact(value, run.limits, names)
     if names.taken:
         keep_values(run, names)
         Run.objects.filter(pk=run.pk).update(has_values=True)
-    return said
+    return masked
 
 
 def redact_to_tell(run: Run, value: Json) -> Json:

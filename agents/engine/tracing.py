@@ -52,16 +52,16 @@ def tell_proposed(run: Run, tool: str, parent: str, at: datetime) -> str:
         return parent
     span = _begin(run, f"propose_tool {tool}", tool, "proposed", parent, at)
     transaction.on_commit(partial(span.end, _nanoseconds(at)), robust=True)
-    told: dict[str, str] = {}
-    _wire.TraceContextTextMapPropagator().inject(told, _api.set_span_in_context(span))
-    return told.get(PARENT, parent)
+    carrier: dict[str, str] = {}
+    _wire.TraceContextTextMapPropagator().inject(carrier, _api.set_span_in_context(span))
+    return carrier.get(PARENT, parent)
 
 
 def tell_recorded(run: Run, entries: Iterable[Entry], at: datetime) -> None:
     """Report the calls' states in these events, once they are committed."""
-    told = list(_states_in(entries)) if run.agent_id and is_on() else []
-    if told:
-        transaction.on_commit(partial(_tell, run, told, at), robust=True)
+    states = list(_states_in(entries)) if run.agent_id and is_on() else []
+    if states:
+        transaction.on_commit(partial(_tell, run, states, at), robust=True)
 
 
 def _states_in(entries: Iterable[Entry]) -> Iterator[tuple[str, str, str]]:
@@ -78,12 +78,12 @@ def _states_in(entries: Iterable[Entry]) -> Iterator[tuple[str, str, str]]:
 
 def _tell(run: Run, states: list[tuple[str, str, str]], at: datetime) -> None:
     calls = {f"{key.rpartition('/')[0]}/call" for key, _, _ in states}
-    asked = dict(Step.objects.filter(run=run.pk, key__in=calls).values_list("key", "reply"))
+    replies = dict(Step.objects.filter(run=run.pk, key__in=calls).values_list("key", "reply"))
     rows = AgentCall.objects.filter(run=run.pk, step__in=calls).values_list("step", "proposed_at")
     proposed_at = dict(rows)
     for key, state, reason in states:
         of = f"{key.rpartition('/')[0]}/call"
-        call: Json = asked.get(of)
+        call: Json = replies.get(of)
         if not call or of not in proposed_at:
             continue  # the end, which a person may have to allow
         tool = call.get("name", QUESTION)

@@ -80,8 +80,8 @@ def read_original(run_id: UUID) -> Original:
         for model in copied_tables()
     }
     _part_steps(rows[Step])
-    found = DESKS[run.desk].subject.find_one(run.subject_key, run.book_id)
-    name = str(getattr(found, "name", run.subject_key))
+    subject = DESKS[run.desk].subject.find_one(run.subject_key, run.book_id)
+    name = str(getattr(subject, "name", run.subject_key))
     events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
     people = dict(User.objects.values_list("pk", "username"))
     return Original(run, name, rows, list(events), people)
@@ -177,7 +177,7 @@ class Copy:
             case str() if key == "subject_label":
                 return self.words.get(value, value)
             case str():
-                return self.pattern.sub(lambda found: self.words[found[0]], value)
+                return self.pattern.sub(lambda match: self.words[match[0]], value)
             case dict():
                 return {k: self.rename(one, k) for k, one in value.items()}
             case list():

@@ -25,7 +25,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents.core.decisions import Decision
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.history.copying import Clock, Copy, Original, kept_rows, read_original, write_copies
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
@@ -67,9 +67,9 @@ def write_history(
     """
     _check(workspace)
     runs = Run.objects.filter(workspace=workspace, desk=desk)
-    asked = Escalation.objects.filter(workspace=workspace, run__desk=desk, state="open")
+    requests = Escalation.objects.filter(workspace=workspace, run__desk=desk, state="open")
     cases = [] if runs.filter(created_at__lt=until - NOW).exists() else list(past.cases)
-    waiting = [] if asked.exists() else list(past.waiting)
+    waiting = [] if requests.exists() else list(past.waiting)
     if not cases and not waiting:
         return 0, 0
     originals = (begun or Recording(desk, [*cases, *waiting])).originals()
@@ -164,8 +164,8 @@ def _moments(original: Original) -> Sequence[datetime]:
         for name, value in vars(row).items()
         if name != "expires_at"
     ]
-    found = {value for value in values if isinstance(value, datetime)}
-    return sorted(moment for moment in found if moment >= original.run.created_at)
+    moments = {value for value in values if isinstance(value, datetime)}
+    return sorted(moment for moment in moments if moment >= original.run.created_at)
 
 
 # The recording: cases are driven once with the real engine, in a temporary database. A separate
@@ -199,8 +199,8 @@ class Recording:
         if self._process.wait():
             raise RuntimeError("The demo's cases could not be driven; its output says why.")
         with self._folder as folder:
-            found: list[Original] = pickle.loads((Path(folder) / ORIGINALS).read_bytes())  # noqa: S301
-            return found
+            originals: list[Original] = pickle.loads((Path(folder) / ORIGINALS).read_bytes())  # noqa: S301
+            return originals
 
 
 def record(folder: Path, workspace: Workspace) -> None:
@@ -223,10 +223,10 @@ def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
         at=timezone.now(),
         options=launching.LaunchOptions(workflow=case.workflow or None),
     )
-    asyncio.run(_advance(run))
-    while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):
+    asyncio.run(_drive_run(run))
+    while case.answer and (request := Escalation.objects.filter(run=run, state="open").first()):
         deciding.decide(
-            escalation_id=asked.pk,
+            escalation_id=request.pk,
             by=User.objects.get(username=case.answer.by),
             at=timezone.now(),
             wanted=Decision(
@@ -235,9 +235,9 @@ def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
                 comment=case.answer.comment,
             ),
         )
-        asyncio.run(_advance(run))
+        asyncio.run(_drive_run(run))
     return read_original(run.pk)
 
 
-async def _advance(run: Run) -> None:
-    await advance(run.pk)
+async def _drive_run(run: Run) -> None:
+    await run_once(run.pk)

@@ -84,9 +84,9 @@ class Live:
             return await _refuse(send, 503)
         headers = dict(scope["headers"])
         cookie = headers.get(b"cookie", b"").decode("latin-1")
-        asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        address = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         try:
-            visitor = await self._doors.run(partial(admit, cookie, asked))
+            visitor = await self._doors.run(partial(admit, cookie, address))
         except NotAdmitted as no:
             return await _refuse(send, no.status)
         if self._open[visitor.user_id] >= _MOST:
@@ -204,13 +204,13 @@ class _Visitor:
     topics: tuple[Topic, ...]
 
 
-def admit(cookie: str, asked: Mapping[str, str]) -> _Visitor:
+def admit(cookie: str, address: Mapping[str, str]) -> _Visitor:
     """Return the visitor and the topics they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
     try:
         user = _user_of(cookie)
         if user is None:
             raise NotAdmitted(401)
-        topics = tuple(_topics(user, asked))
+        topics = tuple(_topics(user, address))
         if _hidden_topics(user, topics):
             raise NotAdmitted(404)
         return _Visitor(user.pk, topics)
@@ -242,18 +242,18 @@ def lost_visitors(cookie: str, visitors: Collection[_Visitor]) -> set[_Visitor]:
     }
 
 
-def _topics(user: User, asked: Mapping[str, str]) -> Iterator[Topic]:
+def _topics(user: User, address: Mapping[str, str]) -> Iterator[Topic]:
     """Yield the topics in an address. Raises ValueError for an invalid one."""
     workspaces = tuple(access.workspaces_of(user))
     has_snoozed = snoozed_by(user.pk, timezone.now()).exists()
     yield InboxTopic(workspaces, user.pk if has_snoozed else 0)
-    if "run" in asked:
-        yield RunTopic(UUID(asked["run"]))
-    for text in (asked[name] for name in ("card", "done") if name in asked):
+    if "run" in address:
+        yield RunTopic(UUID(address["run"]))
+    for text in (address[name] for name in ("card", "done") if name in address):
         if (pk := whole_number(text)) is None:
             raise ValueError(text)
         yield CardTopic(pk)
-    if "activity" in asked:
+    if "activity" in address:
         yield ActivityTopic(workspaces)
 
 
@@ -272,13 +272,13 @@ def _hidden_topics(user: User, topics: Collection[Topic]) -> set[Topic]:
 def _user_of(cookie: str) -> User | None:
     """Return the user of a session, by the same rules as for a page's request."""
     try:
-        found = SimpleCookie(cookie).get(settings.SESSION_COOKIE_NAME)
+        morsel = SimpleCookie(cookie).get(settings.SESSION_COOKIE_NAME)
     except CookieError:
         return None
-    if found is None:
+    if morsel is None:
         return None
     request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(found.value)
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(morsel.value)
     user = get_user(request)
     began = request.session.get("began_at", 0)
     is_over = timezone.now().timestamp() - began >= settings.OPSCONSOLE_SESSION_SECONDS

@@ -157,17 +157,17 @@ class Hub:
         except TimeoutError:
             self._told = True
         self._wake.clear()
-        told, self._told = self._told, False
-        return told
+        was_rung, self._told = self._told, False
+        return was_rung
 
     async def _look(self, topics: Collection[Topic]) -> float:
         """Send the changed topics to viewers. Return the seconds it took to find them."""
         known = {t: "" if t in self._wanted else self._versions.get(t, "") for t in topics}
         began = asyncio.get_running_loop().time()
-        found = await self._read(lambda: changed_topics(known)) if known else {}
+        versions = await self._read(lambda: changed_topics(known)) if known else {}
         took = asyncio.get_running_loop().time() - began
         self._wanted -= known.keys()
-        for topic, version in found.items():
+        for topic, version in versions.items():
             # One by one, so that viewers of one topic do not wait for the others.
             await self._draw(topic, version)
         return took

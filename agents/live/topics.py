@@ -134,7 +134,7 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
     for stop in stops:
         rows[stop[0]].append(stop)
     # Each workspace's rows are digested once, however many topics include it.
-    of = {pk: _digest(found) for pk, found in rows.items()}
+    of = {pk: _digest(row) for pk, row in rows.items()}
     for topic in topics:
         here = [of[pk] for pk in topic.workspaces]
         yield topic, _digest([*here, *of_reader.get(topic.reader, ())])

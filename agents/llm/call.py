@@ -55,7 +55,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     request = request_for(question, server)
     try:
         async with asyncio.timeout(timeout):
-            body = await _fetch(await client_of(server), request, timeout, question.told)
+            body = await _fetch(await client_of(server), request, timeout, question.on_progress)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
@@ -106,7 +106,9 @@ def _format(question: Question) -> Json:
     return {"type": "json_schema", "json_schema": schema}
 
 
-async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, told: Any) -> bytes:
+async def _fetch(
+    client: AsyncOpenAI, request: dict[str, Json], timeout: float, progress: Any
+) -> bytes:
     """Return the raw body of a successful call, as the package would parse anything."""
     more: dict[str, Json] = {}
     create: Any = client.chat.completions.with_streaming_response.create
@@ -130,9 +132,9 @@ async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float, 
             if part is None:
                 break
             body += part
-            if told and streams and time.monotonic() - newest >= TOLD_EVERY:
+            if progress and streams and time.monotonic() - newest >= TOLD_EVERY:
                 newest = time.monotonic()
-                await told(chunks_in(body))
+                await progress(chunks_in(body))
             _check_size(body, _MAX_STREAM if streams else MAX_BODY)
     return bytes(body)
 
@@ -162,15 +164,15 @@ def _answer(body: bytes, request: dict[str, Json], question: Question, demo: boo
     if reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
-    told = ModelAnswer(reply.text, model, tokens_in, tokens_out, cost, demo, cached=reply.cached)
+    answer = ModelAnswer(reply.text, model, tokens_in, tokens_out, cost, demo, cached=reply.cached)
     if question.offer:
         text, *more = read_proposals(reply, question)
         unread = max(0, reply.ignored - MAX_CALLS)
-        return replace(told, text=text, ignored=unread, more=tuple(more))
+        return replace(answer, text=text, ignored=unread, more=tuple(more))
     text = unpack(reply.text) if is_strict else reply.text
     if not (question.is_verbatim or question.is_probe):
         text = read_text(reply.text, question, is_strict=is_strict)
-    return replace(told, text=text, tool_calls=reply.tool_calls, ignored=reply.ignored)
+    return replace(answer, text=text, tool_calls=reply.tool_calls, ignored=reply.ignored)
 
 
 def _length(request: dict[str, Json]) -> int:

@@ -35,11 +35,11 @@ class DemoModel(httpx2.AsyncBaseTransport):
         inputs = json.loads(last["content"])
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
         try:
-            said = demo_reply(name, inputs)
+            reply = demo_reply(name, inputs)
         except NeverAnswers:
             await asyncio.Event().wait()  # never set: the caller's deadline ends it
-        await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(said))
-        return httpx2.Response(200, json=_completion(said, asked=request.content))
+        await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(reply))
+        return httpx2.Response(200, json=_completion(reply, request=request.content))
 
 
 def demo_reply(role: str, inputs: Json) -> str:
@@ -57,10 +57,10 @@ def _play_scenario(role: str, inputs: Json) -> str:
         return ""
     demo, mine, theirs = _script_of(desk, without_values(inputs["goal"]), PATTERN_OF[role])
     critical = [one.name for one in desk.sources.values() if one.critical]
-    said = spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
+    reply = spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
     for old, new in zip(mine, theirs, strict=True):  # the subject, if it is another
-        said = re.sub(rf"\b{re.escape(old)}\b", new, said) if old != new else said
-    return said
+        reply = re.sub(rf"\b{re.escape(old)}\b", new, reply) if old != new else reply
+    return reply
 
 
 def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Named, _Named]:
@@ -69,7 +69,7 @@ def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Nam
     A goal also matches a scenario with another subject: Noor (employee noor).
     """
     mention = re.compile(rf"(\w+) \({desk.subject.kind} (\w+)\)")
-    found = mention.search(goal)
+    match = mention.search(goal)
     cases: list[Any] = [*desk.scenarios, *(desk.past.all_cases if desk.past else ())]
     for one in cases:
         own = without_values(one.goal)
@@ -77,8 +77,8 @@ def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Nam
             continue
         if own == goal:
             return one.demo, (), ()
-        if found and (named := mention.search(own)) and own.replace(named[0], found[0]) == goal:
-            return one.demo, named.groups(), found.groups()
+        if match and (named := mention.search(own)) and own.replace(named[0], match[0]) == goal:
+            return one.demo, named.groups(), match.groups()
     return (desk.play(goal, pattern) if desk.play else ()), (), ()
 
 
@@ -87,8 +87,8 @@ def _seconds_to_write(text: str) -> float:
     return min(2.0, 0.6 + len(text) / 400)
 
 
-def _completion(text: str, *, asked: bytes) -> Json:
-    sent, back = -(-len(asked) // 4), -(-len(text) // 4)
+def _completion(text: str, *, request: bytes) -> Json:
+    sent, back = -(-len(request) // 4), -(-len(text) // 4)
     return {
         "object": "chat.completion",
         "model": _MODEL,

@@ -17,7 +17,7 @@ RATE_LIMITED = "llm_rate_limited"
 class ToolOffer:
     """The tools that a model may call, instead of writing one JSON object."""
 
-    told: Mapping[str, str]  # what each does, by name
+    descriptions: Mapping[str, str]  # what each does, by name
     turns: Sequence[Json]  # its proposals and their outcomes, oldest first
     required: bool  # whether it has to call one
 
@@ -35,7 +35,7 @@ class Question:
     is_probe: bool = False  # tests whether the server knows `tools`: only a returned call shows it
     is_verbatim: bool = False  # take the reply as written, with everything around it
     # Called about once a second with the number of tokens that a server has streamed.
-    told: Callable[[int], Awaitable[object]] | None = field(default=None, compare=False)
+    on_progress: Callable[[int], Awaitable[object]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

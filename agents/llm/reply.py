@@ -69,7 +69,7 @@ def _content_of(content: Json) -> tuple[str, str]:
     """Return a message's text, and its refusal, without reasoning."""
     if isinstance(content, str | None):
         return content or "", ""
-    said = {"text": "", "refusal": ""}
+    content_texts = {"text": "", "refusal": ""}
     for part in content if isinstance(content, list) else [content]:
         kind = _part_of(part, "type")
         if kind in _REASONING:
@@ -78,15 +78,15 @@ def _content_of(content: Json) -> tuple[str, str]:
         text = _part_of(part, name)
         if kind not in _SPOKEN or not isinstance(text, str):
             raise bad_response("The model's message is not text.")
-        said[name] += text
-    return said["text"], said["refusal"]
+        content_texts[name] += text
+    return content_texts["text"], content_texts["refusal"]
 
 
 def _calls_in(message: Json) -> list[Json]:
     """Return the native tool calls in a message, or the parts of them in a delta."""
     calls = _part_of(message, "tool_calls")
-    found = [*(calls if isinstance(calls, list) else [calls]), _part_of(message, "function_call")]
-    return [call for call in found if call]
+    parts = [*(calls if isinstance(calls, list) else [calls]), _part_of(message, "function_call")]
+    return [call for call in parts if call]
 
 
 def _parse_body(body: bytes) -> Json:
@@ -150,13 +150,13 @@ def _check_finish(word: Json, *, refused: bool = False, ignored: int = 0) -> Non
         if refused:
             raise ModelFailed("llm_refused", "The model refused to answer.", ignored=ignored)
         return
-    said = word if isinstance(word, str) else json.dumps(word)
-    known = (one for one in _OTHERWISE if re.fullmatch(one[1], said.strip().lower()))
-    reason, _, told = next(known)
+    finish = word if isinstance(word, str) else json.dumps(word)
+    known = (one for one in _OTHERWISE if re.fullmatch(one[1], finish.strip().lower()))
+    reason, _, why = next(known)
     if reason == _FAULT:
-        raise bad_response(f"The model's answer {told}.")
-    unknown = said if reason == "llm_ended" else ""
-    raise ModelFailed(reason, f"The model's answer {told}.", ignored=ignored, word=unknown)
+        raise bad_response(f"The model's answer {why}.")
+    unknown = finish if reason == "llm_ended" else ""
+    raise ModelFailed(reason, f"The model's answer {why}.", ignored=ignored, word=unknown)
 
 
 def _has_error(*parts: Json) -> bool:
@@ -199,7 +199,7 @@ def _has_ended(body: bytes) -> bool:
 
 def _events_in(body: bytes) -> Iterator[dict[str, Json]]:
     """Yield the object of each event. Raises ModelFailed for an error, whatever came before."""
-    said, name = list[bytes](), b""
+    data, name = list[bytes](), b""
     for line in [*body.removeprefix(codecs.BOM_UTF8).splitlines(), b""]:
         field, _, value = line.partition(b":")
         if field == b"event":
@@ -207,24 +207,24 @@ def _events_in(body: bytes) -> Iterator[dict[str, Json]]:
         elif field == b"error":  # llama.cpp: a field of its own
             raise _broken_off()
         elif field == b"data" and value.strip() not in (b"", END):
-            said.append(value)
-        elif (said or name) and not line.strip():
-            for event in _objects_in(said):
+            data.append(value)
+        elif (data or name) and not line.strip():
+            for event in _objects_in(data):
                 if _has_error(event, *event.values()):
                     raise _broken_off()
                 yield event
             if name == b"error":
                 raise _broken_off()
-            said, name = [], b""
+            data, name = [], b""
 
 
 def _objects_in(lines: list[bytes]) -> list[dict[str, Json]]:
     """Return the objects in an event's data lines: one, or for some servers one per line."""
     for parts in [[b"\n".join(lines)], lines] if lines else [lines]:
         with suppress(ValueError, RecursionError):
-            found = [json.loads(part.decode()) for part in parts]
-            if all(isinstance(one, dict) for one in found):
-                return found
+            objects = [json.loads(part.decode()) for part in parts]
+            if all(isinstance(one, dict) for one in objects):
+                return objects
     raise bad_response("A part of the model's answer is not a JSON object.")
 
 
@@ -246,14 +246,14 @@ def join(body: bytes) -> bytes:
         if _has_error(choice, delta):
             raise _broken_off()
         has_choice = has_choice or isinstance(delta, dict)
-        said, no = _content_of(_part_of(delta, "content"))
+        piece, no = _content_of(_part_of(delta, "content"))
         no += _text(_part_of(delta, "refusal"))
         parts = _calls_in(delta)
         for part in parts:
             _add(calls, part)
-        text, refusal = text + said, refusal + no
+        text, refusal = text + piece, refusal + no
         # An error counts despite everything before. An ending other than whole stays.
-        if _is_whole(finish) and (said or no or parts or word not in (None, "")):
+        if _is_whole(finish) and (piece or no or parts or word not in (None, "")):
             finish = None if word == "" else word
     if finish is None and not may_end:
         raise bad_response("The model's answer broke off.")
@@ -344,17 +344,17 @@ _ENDS = {f"response.{end}" for end in ("completed", "incomplete", "failed", "can
 def reworded(request: dict[str, Json]) -> dict[str, Json]:
     """Return a chat completion's request in the form of the Responses API."""
     items = [item for message in request["messages"] for item in _items_of(message)]
-    asked: dict[str, Json] = {"model": request["model"], "input": items, "store": False}
+    body: dict[str, Json] = {"model": request["model"], "input": items, "store": False}
     if form := request.get("response_format"):
         schema = form.get("json_schema", {})
-        asked["text"] = {"format": {"type": form["type"], **schema}}
+        body["text"] = {"format": {"type": form["type"], **schema}}
     if "tools" in request:
-        asked["tools"] = [{"type": "function", **tool["function"]} for tool in request["tools"]]
+        body["tools"] = [{"type": "function", **tool["function"]} for tool in request["tools"]]
         choice = request["tool_choice"]
-        asked["tool_choice"] = (
+        body["tool_choice"] = (
             {"type": "function", **choice["function"]} if isinstance(choice, dict) else choice
         )
-    return asked
+    return body
 
 
 def _items_of(message: Json) -> Iterator[Json]:
@@ -369,9 +369,9 @@ def _items_of(message: Json) -> Iterator[Json]:
 
 def completion_of(body: bytes) -> bytes:
     """Return a response as a chat completion. Raises ModelFailed."""
-    said = _parse_body(body)
-    output = _part_of(said, "output")
-    if not isinstance(output, list) or said.get("status") == "failed" or _has_error(said):
+    response = _parse_body(body)
+    output = _part_of(response, "output")
+    if not isinstance(output, list) or response.get("status") == "failed" or _has_error(response):
         raise bad_response("The model's server answered without a response.")
     text, refusal, calls = "", "", list[Json]()
     spoken = [item for item in output if _part_of(item, "type") in _ITEMS]
@@ -383,25 +383,27 @@ def completion_of(body: bytes) -> bytes:
             words, no = _content_of(item.get("content"))
             text, refusal = text + words, refusal + no
     message = {"content": text, "refusal": refusal, "tool_calls": calls}
-    counted = said.get("usage")
+    counted = response.get("usage")
     usage = {
         "prompt_tokens": _part_of(counted, "input_tokens"),
         "completion_tokens": _part_of(counted, "output_tokens"),
         "prompt_tokens_details": _part_of(counted, "input_tokens_details"),
     }
-    choice = {"message": message, "finish_reason": _finish(said, spoken)}
-    return json.dumps({"model": said.get("model"), "choices": [choice], "usage": usage}).encode()
+    choice = {"message": message, "finish_reason": _finish(response, spoken)}
+    return json.dumps(
+        {"model": response.get("model"), "choices": [choice], "usage": usage}
+    ).encode()
 
 
-def _finish(said: Json, spoken: list[Json]) -> Json:
+def _finish(response: Json, spoken: list[Json]) -> Json:
     """Return why it ended, in the words of a completion; an item may be cut off too."""
-    status = said.get("status") or _COMPLETE
+    status = response.get("status") or _COMPLETE
     if status == _COMPLETE:
         are_whole = all((item.get("status") or _COMPLETE) == _COMPLETE for item in spoken)
         return "stop" if are_whole else "length"
     if status != "incomplete":
         return status
-    reason = _part_of(said.get("incomplete_details"), "reason")
+    reason = _part_of(response.get("incomplete_details"), "reason")
     return "length" if _is_whole(reason) else reason
 
 
@@ -411,7 +413,7 @@ def join_events(body: bytes) -> bytes:
     Some servers send its output only in pieces, and some no last event.
     """
     response: Json = None
-    items, said = dict[str, Json](), list[Json]()
+    items, pieces = dict[str, Json](), list[Json]()
     for event in _events_in(body):
         kind, piece = event.get("type"), event.get("delta")
         item: Json = event.get("item")
@@ -426,12 +428,12 @@ def join_events(body: bytes) -> bytes:
         elif kind == "response.function_call_arguments.done" and place in items:
             items[place] |= {"arguments": event.get("arguments"), "status": _COMPLETE}
         elif kind in _PIECES and isinstance(piece, str):
-            said.append({"type": _PIECES[kind], _PIECES[kind]: piece})
+            pieces.append({"type": _PIECES[kind], _PIECES[kind]: piece})
     if response is None and not (_has_ended(body) and items):
         raise bad_response("The model's answer broke off.")
     response = {} if response is None else response
     if isinstance(response, dict) and not response.get("output"):
         response["output"] = list(items.values())
-        if said and not any(item.get("type") == _MESSAGE for item in items.values()):
-            response["output"].append({"type": _MESSAGE, "content": said})
+        if pieces and not any(item.get("type") == _MESSAGE for item in items.values()):
+            response["output"].append({"type": _MESSAGE, "content": pieces})
     return json.dumps(response).encode()

@@ -31,8 +31,8 @@ _AS_MESSAGES = frozenset(
 )
 
 
-def _function(name: str, told: str, parameters: Json) -> Json:
-    about = {"name": name, "description": told, "parameters": parameters, "strict": True}
+def _function(name: str, description: str, parameters: Json) -> Json:
+    about = {"name": name, "description": description, "parameters": parameters, "strict": True}
     return {"type": "function", "function": about}
 
 
@@ -50,8 +50,8 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
     So a server can reuse its reading of the question before.
     """
     inputs, desk = question.inputs, question.inputs.get("desk") or {}
-    asked = {name: part for name, part in inputs.items() if name not in _AS_MESSAGES}
-    goal = asked["goal"] if set(asked) == {"goal"} else json.dumps(asked, ensure_ascii=False)
+    shown = {name: part for name, part in inputs.items() if name not in _AS_MESSAGES}
+    goal = shown["goal"] if set(shown) == {"goal"} else json.dumps(shown, ensure_ascii=False)
     messages = [
         {"role": "system", "content": prompt_with_tools(question.role, desk)},
         {"role": "user", "content": goal},
@@ -59,9 +59,9 @@ def offer_tools(question: Question, offer: ToolOffer) -> dict[str, Json]:
     for number, turn in enumerate(offer.turns, start=1):
         messages += _messages_of(turn, f"call_{number}")
     final = exact_object(kind=word(*ENDS), text=TEXT)
-    told = offer.told
-    offered = (one for one in _arguments_of(question).items() if one[0] in told)
-    tools = [_function(name, told[name], args) for name, args in offered]
+    descriptions = offer.descriptions
+    offered = (one for one in _arguments_of(question).items() if one[0] in descriptions)
+    tools = [_function(name, descriptions[name], args) for name, args in offered]
     choice = "required" if offer.required else "auto"
     return {
         "messages": messages,
@@ -105,8 +105,8 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
     If there is more than a call, the text is unchanged, which is no proposal. Raises ModelFailed
     where any text would be used.
     """
-    said, tools = without_reasoning(text), _arguments_of(question)
-    call, inside = read_call(said)
+    answer, tools = without_reasoning(text), _arguments_of(question)
+    call, inside = read_call(answer)
     inside = unpack(inside) if is_strict else inside
     value: Json = None
     if question.as_json:
@@ -114,10 +114,10 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
             value = parse(inside)
     if question.schema is None:
         is_object = isinstance(value, dict)
-        if holds_call(_answer_in(value) if is_object else said):
+        if holds_call(_answer_in(value) if is_object else answer):
             message = "The model left a tool call or its reasoning in the text of its answer."
             raise ModelFailed("llm_stray_call", message)
-        return inside if is_object else said
+        return inside if is_object else answer
     if call:
         return _proposal(call, tools)
     if isinstance(value, list):
@@ -128,10 +128,10 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
         is_fit = json.dumps(fitted) == json.dumps(args)
         text = inside if is_fit else json.dumps({**value, "args": fitted}, ensure_ascii=False)
         return _written(value, tools, text)
-    is_torn = not said.strip() or said.lstrip().startswith(("{", "[{"))
-    if question.offer is None or is_torn or holds_call(said, tools):
-        return said
-    return _written({"kind": "final", "answer": said.strip()}, tools)
+    is_torn = not answer.strip() or answer.lstrip().startswith(("{", "[{"))
+    if question.offer is None or is_torn or holds_call(answer, tools):
+        return answer
+    return _written({"kind": "final", "answer": answer.strip()}, tools)
 
 
 def _native_call(call: Json) -> _WrittenCall:
@@ -154,8 +154,11 @@ def _proposal(call: _WrittenCall, tools: Mapping[str, Json]) -> str:
     args = fit(_decoded(args), tools.get(str(name), {}), is_untyped=call.is_untyped)
     if name != _FINAL:
         return _written({"kind": "tool", "name": name, "args": args}, tools)
-    known, said = {"kind": "says", "text": "answer"}, args if isinstance(args, dict) else {"": args}
-    return _written({"kind": "final", **{known.get(k, f"{k}?"): said[k] for k in said}}, tools)
+    known, values = (
+        {"kind": "says", "text": "answer"},
+        args if isinstance(args, dict) else {"": args},
+    )
+    return _written({"kind": "final", **{known.get(k, f"{k}?"): values[k] for k in values}}, tools)
 
 
 def _decoded(args: Json) -> Json:
@@ -167,17 +170,17 @@ def _decoded(args: Json) -> Json:
     return args
 
 
-def _written(said: Json, tools: Collection[str], text: str = "") -> str:
+def _written(reply: Json, tools: Collection[str], text: str = "") -> str:
     """Return a proposal as text if it has none; no JSON for an answer with a call."""
-    answer = _answer_in(said)
+    answer = _answer_in(reply)
     if holds_call(answer, tools):
         return f"{_FINAL}: {answer}"
-    return text or unpack(json.dumps(said, ensure_ascii=False))
+    return text or unpack(json.dumps(reply, ensure_ascii=False))
 
 
-def _answer_in(said: Json) -> str:
+def _answer_in(reply: Json) -> str:
     """Return the text of a reply for people; "" for a call, and for other roles."""
-    answer = said.get("answer", said.get("result")) if isinstance(said, dict) else None
+    answer = reply.get("answer", reply.get("result")) if isinstance(reply, dict) else None
     return answer if isinstance(answer, str) else ""
 
 
@@ -248,8 +251,8 @@ class _WrittenCall(NamedTuple):
 def without_reasoning(text: str) -> str:
     """Return a text without reasoning in front, and marks at its very beginning and end."""
     place = 0
-    while found := _REASONING.match(text, place):
-        place = found.end()
+    while match := _REASONING.match(text, place):
+        place = match.end()
     front = _FRONT.match(text, place)
     return _without_end(_LAST, text[front.end() if front else place :])
 
@@ -293,11 +296,11 @@ def _call_by_name(name: str, inside: str) -> _WrittenCall | None:
             return None
     given, place = dict[str, Json](), 0
     while place < len(inside):
-        found = _PARAMETER.match(inside, place)
-        key, value = [part for part in found.groups() if part is not None] if found else ("", "")
-        if found is None or key in given:
+        match = _PARAMETER.match(inside, place)
+        key, value = [part for part in match.groups() if part is not None] if match else ("", "")
+        if match is None or key in given:
             return None
-        given[key], place = value.strip("\n"), found.end()
+        given[key], place = value.strip("\n"), match.end()
     return _WrittenCall(name, given, is_untyped=True)
 
 
@@ -311,8 +314,8 @@ def holds_call(text: str, tools: Collection[str] = ()) -> bool:
 
 def _without_end(marks: re.Pattern[str], text: str) -> str:
     for _ in range(_MOST_MARKS):
-        found = marks.search(text, max(0, len(text) - LONGEST_MARK))
-        text = text[: found.start()] if found else text
+        match = marks.search(text, max(0, len(text) - LONGEST_MARK))
+        text = text[: match.start()] if match else text
     return text
 
 
@@ -330,10 +333,12 @@ def envelop(schema: Json) -> Json:
 def unpack(text: str) -> str:
     """Return the content of an envelope without nulls; any other text stays unchanged."""
     with suppress(BadJson):
-        said = parse(text)
-        inside = said[_ENVELOPE] if isinstance(said, dict) and set(said) == {_ENVELOPE} else said
+        reply = parse(text)
+        inside = (
+            reply[_ENVELOPE] if isinstance(reply, dict) and set(reply) == {_ENVELOPE} else reply
+        )
         kept = _without_nulls(inside)
-        if kept != said:
+        if kept != reply:
             return json.dumps(kept, ensure_ascii=False)
     return text
 

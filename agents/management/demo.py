@@ -25,7 +25,7 @@ from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.engine.runtime.database import close_connections
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.llm import is_demo
 from agents.models import Escalation, Event, Membership, Role, Team, Workspace
 from agents.notifications.channels import mail
@@ -102,10 +102,10 @@ def _hash(password: str) -> str:
 
 def _read_passwords(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        passwords = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return passwords if isinstance(passwords, dict) else {}
 
 
 def _write(path: Path, passwords: dict[str, str]) -> None:
@@ -198,10 +198,10 @@ def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: dat
         at=at,
     )
     asyncio.run(_drive(run.pk))
-    asked = Escalation.objects.filter(run=run, state=EscalationState.OPEN).first()
-    if asked:
+    request = Escalation.objects.filter(run=run, state=EscalationState.OPEN).first()
+    if request:
         deciding.decide(
-            escalation_id=asked.pk,
+            escalation_id=request.pk,
             by=first,
             at=timezone.now(),
             wanted=Decision(approve=True, comment="The invoice is in order."),
@@ -217,6 +217,6 @@ def _publish(workspace: Workspace, admin: User, **changes: Json) -> None:
 
 async def _drive(run: UUID) -> None:
     try:
-        await advance(run)
+        await run_once(run)
     finally:
         close_connections()

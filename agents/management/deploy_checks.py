@@ -30,9 +30,9 @@ def check_desks(
     lacking = ", ".join(sorted(needed - set(known_desks())))
     if not lacking:
         return []
-    said = f"Workspaces need desks that are not installed: {lacking}. Their runs are left alone."
+    text = f"Workspaces need desks that are not installed: {lacking}. Their runs are left alone."
     hint = "Give their apps in OPSCONSOLE_APPS, or publish a policy without them."
-    return [checks.Warning(said, hint=hint, id="opsconsole.W005")]
+    return [checks.Warning(text, hint=hint, id="opsconsole.W005")]
 
 
 def check_given(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -47,4 +47,4 @@ def check_given(**kwargs: Any) -> list[checks.CheckMessage]:
         lacking.append(("EMAIL_HOST is not given: mail goes to files.", "W003"))
     elif settings.DEFAULT_FROM_EMAIL.endswith("@localhost>"):
         lacking.append(("DEFAULT_FROM_EMAIL is not given: mail comes from localhost.", "W004"))
-    return [checks.Warning(said, id=f"opsconsole.{number}") for said, number in lacking]
+    return [checks.Warning(text, id=f"opsconsole.{number}") for text, number in lacking]

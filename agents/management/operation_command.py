@@ -100,22 +100,22 @@ def switch_of(options: dict[str, Any]) -> dict[str, Any]:
 
 def user_named(name: str) -> User:
     """Return a person. Raises CommandError."""
-    found = User.objects.filter(username=name).first()
-    if found is None:
+    user = User.objects.filter(username=name).first()
+    if user is None:
         raise CommandError(f"There is no user {name!r}.", returncode=BAD_USAGE)
-    return found
+    return user
 
 
 def workspace_named(slug: str) -> Workspace:
     """Return a workspace. Raises CommandError, naming those that exist."""
-    found = Workspace.objects.filter(slug=slug).first()
-    if found is None:
+    workspace = Workspace.objects.filter(slug=slug).first()
+    if workspace is None:
         known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True))
         raise CommandError(
             f"There is no workspace {slug!r}. Workspaces: {known or 'none yet'}.",
             returncode=BAD_USAGE,
         )
-    return found
+    return workspace
 
 
 def desk_of(workspace: Workspace, given: str | None) -> str:

@@ -32,14 +32,14 @@ def belongs(model: type[Model], at: str = "") -> Q:
 
     `at` is the path to the row from the queried model, such as "run__".
     """
-    found = Q()
+    condition = Q()
     for leads, home in references(model):
         name = leads.partition("__")[0]
         is_right = Q(**{f"{at}{leads}": F(f"{at}{home}")})
         if model._meta.get_field(name).null:
             is_right |= Q(**{f"{at}{name}__isnull": True})
-        found &= is_right
-    return found
+        condition &= is_right
+    return condition
 
 
 def has_own_book(at: str = "") -> Q:

@@ -277,8 +277,8 @@ class Endpoint(models.Model):
         """Record whether a model was found to call tools, and forget what other days found."""
         known, _ = cls.objects.get_or_create(address=address)
         of_day = {name: one for name, one in known.tool_calls.items() if one["day"] == day}
-        found = {**of_day, model: {"day": day, "knows": knows}}
-        cls.objects.filter(address=address).update(tool_calls=found)
+        by_model = {**of_day, model: {"day": day, "knows": knows}}
+        cls.objects.filter(address=address).update(tool_calls=by_model)
 
     @classmethod
     def end_rests(cls) -> int:

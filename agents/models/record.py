@@ -165,8 +165,10 @@ class Lines:
             send_columns(Event, self.events)
         if self.texts:
             send_columns(EventText, self.texts, keys={"event_id": _EVENT})
-        if told := notifications_of(self.events):  # in the same transaction, so none is missed
-            send_columns(Notification, told)
+        if notifications := notifications_of(
+            self.events
+        ):  # in the same transaction, so none is missed
+            send_columns(Notification, notifications)
 
 
 def chain_events(
@@ -282,14 +284,14 @@ def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str
 
     `texts` are those beside it, if they were read with it.
     """
-    told = {name: value for name, value in event.facts.items() if name != TEXTS}
+    facts = {name: value for name, value in event.facts.items() if name != TEXTS}
     for beside in event.texts.all() if texts is None else texts:
         at = beside.erased_at
         if at is None:
-            told[beside.name] = json.loads(beside.text)
+            facts[beside.name] = json.loads(beside.text)
         else:
-            told.setdefault(beside.name, ErasedText(f"erased on {at:%Y-%m-%d}"))
-    return told
+            facts.setdefault(beside.name, ErasedText(f"erased on {at:%Y-%m-%d}"))
+    return facts
 
 
 def _head(name: str) -> tuple[CompiledSelect[Any], CompiledUpdate]:

@@ -198,22 +198,22 @@ class Run(models.Model):
     @cached_property
     def _earlier(self) -> Sequence[uuid.UUID]:
         # Each review asks several times; a trigger keeps what a run repeats as it is.
-        found: list[uuid.UUID] = []
+        earlier: list[uuid.UUID] = []
         before = self.again_of_id
         while before:
-            found.append(before)
+            earlier.append(before)
             [(_, before)] = _AGAIN_OF.tuples(pk=before)
-        return found
+        return earlier
 
     def assert_lease(self) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.
 
         It also locks the row, so that one run has one writer at a time.
         """
-        found = fetch_now(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
-        if not found:
+        held = fetch_now(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
+        if not held:
             raise LostRun(self.pk)
-        [(_, self.event_count, self.head_hash)] = found
+        [(_, self.event_count, self.head_hash)] = held
 
     def move(
         self,
@@ -591,12 +591,12 @@ def pseudonyms_of(run: Run) -> Pseudonyms:
 
     Raises ValuesLocked.
     """
-    found: Pseudonyms | None = vars(run).get(_KEPT_AS)
-    if found is None:
+    pseudonyms: Pseudonyms | None = vars(run).get(_KEPT_AS)
+    if pseudonyms is None:
         rows = _OF_RUN.all(run=run.pk) if run.has_values else ()
-        found = Pseudonyms(naming(run.workspace_id), dict(read_values(run.workspace_id, rows)))
-        give_pseudonyms(run, found)
-    return found
+        pseudonyms = Pseudonyms(naming(run.workspace_id), dict(read_values(run.workspace_id, rows)))
+        give_pseudonyms(run, pseudonyms)
+    return pseudonyms
 
 
 def give_pseudonyms(run: Run, names: Pseudonyms) -> None:
@@ -645,9 +645,9 @@ def keep_values(run: Run, names: Pseudonyms) -> None:
 
 
 def _row(workspace_id: int, run_id: UUID, name: str, kind: str, value: str) -> MaskedValue:
-    told = json.dumps([workspace_id, str(run_id), name, kind, value])
+    text = json.dumps([workspace_id, str(run_id), name, kind, value])
     return new_row(
-        MaskedValue, run_id=run_id, name=name, token=cipher().encrypt(told.encode()).decode()
+        MaskedValue, run_id=run_id, name=name, token=cipher().encrypt(text.encode()).decode()
     )
 
 

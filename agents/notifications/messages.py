@@ -95,7 +95,7 @@ def note_of(notification: Notification) -> Note:
                 run.desk,
                 request.kind,
                 request.action,
-                asked=request.asked,
+                amount=request.asked,
                 subject=run.subject_label or request.subject_key,
                 review=request.review,
             ),
@@ -201,7 +201,7 @@ def _plain(text: str) -> str:
     shown = "".join(
         " " if unicodedata.category(c)[0] in "CZ" else c for c in text if c not in hidden
     )
-    line = _ADDRESS.sub(lambda found: f"{found[1]}[{found[2]}]", " ".join(shown.split()))
+    line = _ADDRESS.sub(lambda match: f"{match[1]}[{match[2]}]", " ".join(shown.split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

@@ -57,10 +57,10 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
     """Tell whether the process can serve; with 503 a proxy leaves it out."""
-    found = _readiness()
+    parts = _readiness()
     # A desk that is gone while its runs wait is reported, but pages are still served.
-    ready = all(word == _OK for name, word in found.items() if name != "desks")
-    return JsonResponse(found, status=200 if ready else 503)
+    ready = all(word == _OK for name, word in parts.items() if name != "desks")
+    return JsonResponse(parts, status=200 if ready else 503)
 
 
 @require_safe
@@ -158,14 +158,14 @@ class _Measures(Collector):
         yield from _endpoints()
 
     def _escalations(self) -> Iterator[Metric]:
-        found = Escalation.objects.filter(state=EscalationState.OPEN).aggregate(
+        figures = Escalation.objects.filter(state=EscalationState.OPEN).aggregate(
             count=Count("pk"), oldest=Min("created_at")
         )
-        yield _gauge("escalations_open", "Escalations that wait for a person.", found["count"])
+        yield _gauge("escalations_open", "Escalations that wait for a person.", figures["count"])
         yield _gauge(
             "escalation_oldest_seconds",
             "How long the escalation has waited that has waited longest.",
-            self._age(found["oldest"]),
+            self._age(figures["oldest"]),
         )
 
     def _age(self, since: datetime | None) -> float:

@@ -147,10 +147,10 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
         *of_runs.values_list("pk", flat=True)[:_MOST],
     ]
     place = {key: at for at, key in reversed(list(enumerate(keys)))}
-    found = sorted(seen.filter(pk__in=keys).select_related("run"), key=lambda one: place[one.pk])
+    requests = sorted(seen.filter(pk__in=keys).select_related("run"), key=lambda one: place[one.pk])
     return [
         _Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
-        for one in found[:_MOST]
+        for one in requests[:_MOST]
     ]
 
 

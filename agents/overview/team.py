@@ -38,17 +38,17 @@ _SERIES = {"arrived": "running", "decided": "human", "waiting": "waiting"}  # ro
 @page
 def team(request: HttpRequest) -> HttpResponse:
     """Show how requests were decided in a range of days."""
-    (sight, *others), chosen, found = _read_figures(request)
+    (sight, *others), chosen, figures = _read_figures(request)
     seen = {one.workspace.pk: one.workspace for one in (sight, *others)}
     around = {
         "nav": "team",
         "workspace": sight.workspace,
         "workspaces": [seen[key] for key in sorted(seen)],
         "chosen": chosen,
-        "found": found,
+        "found": figures,
         "sees_all": sight.people is None,
         "sees_rules": sight.has_rules,
-        **_chart_hours(found.hours),
+        **_chart_hours(figures.hours),
         "address": urlencode(_chosen_query(sight, chosen)),
     }
     return render(request, "team/page.html", around)
@@ -57,11 +57,11 @@ def team(request: HttpRequest) -> HttpResponse:
 @page
 def team_csv(request: HttpRequest) -> HttpResponse:
     """Export the same figures as CSV: counts and seconds as numbers, amounts in words."""
-    (sight, *_), chosen, found = _read_figures(request)
+    (sight, *_), chosen, figures = _read_figures(request)
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(_COLUMNS)
-    for row in _rows(found):
+    for row in _rows(figures):
         table.writerow([safe_cell(cell) for cell in row])
     response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
     name = f"team-{sight.workspace.slug}-{chosen.first}-{chosen.last}.csv"
@@ -83,7 +83,7 @@ def _chart_hours(hours: Sequence[_HourOfDay]) -> dict[str, object]:
     bars = [
         {
             "role": role,
-            "told": f"{of.hour:02}:00: {count:,} {name}",
+            "label": f"{of.hour:02}:00: {count:,} {name}",
             "x": f"{(of.hour + 0.1) * 100 / len(hours) + place * wide:.2f}",
             "y": f"{100 - 100 * count / most:.2f}",
             "width": f"{wide:.2f}",
@@ -103,12 +103,12 @@ def _chosen_query(sight: _Sight, chosen: _DayRange) -> dict[str, str]:
     return {"workspace": sight.workspace.slug, **days}
 
 
-def _rows(found: _TeamFigures) -> Iterator[list[object]]:
-    for line in found.rules:
+def _rows(figures: _TeamFigures) -> Iterator[list[object]]:
+    for line in figures.rules:
         yield ["rule", rule_in_full(line.name), *_cells(line), "", ""]
-    for line in found.people:
+    for line in figures.people:
         yield ["reviewer", line.name, *_cells(line), "", ""]
-    for of in found.hours:
+    for of in figures.hours:
         yield ["hour", f"{of.hour:02}:00", of.decided, *[""] * 8, of.arrived, of.waiting]
 
 
@@ -228,11 +228,11 @@ def sights_of(user: User, slug: str) -> list[_Sight]:
     )
     for team, member, at in teams.values_list("workspace", "members__user", "members__workspace"):
         led.setdefault(team, set()).update([member] if at == team else [])
-    found = [sight for part in parts if (sight := _sight(part, led.get(part.workspace_id)))]
-    found.sort(key=lambda sight: slug not in ("", sight.workspace.slug))
-    if not found or slug not in ("", found[0].workspace.slug):
+    sights = [sight for part in parts if (sight := _sight(part, led.get(part.workspace_id)))]
+    sights.sort(key=lambda sight: slug not in ("", sight.workspace.slug))
+    if not sights or slug not in ("", sights[0].workspace.slug):
         raise PermissionDenied("Only reviewers, leads, auditors and admins can open these figures.")
-    return found
+    return sights
 
 
 def _sight(part: Membership, led: set[int] | None) -> _Sight | None:
@@ -293,7 +293,7 @@ def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigu
 def _stored_figures(
     sight: _Sight, chosen: _DayRange
 ) -> dict[tuple[str, int | None], ReviewFigures]:
-    found: dict[tuple[str, int | None], ReviewFigures] = {}
+    by_rule: dict[tuple[str, int | None], ReviewFigures] = {}
     # Not a day summed since the range was read, whose requests are read one by one.
     ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)
     ours = ours.filter(day__gte=chosen.first, day__lte=chosen.last)
@@ -301,8 +301,8 @@ def _stored_figures(
         rules = Q(user=None) if sight.has_rules else Q(pk=None)
         ours = ours.filter(rules | Q(user__in=sight.people))
     for rule, user, figures in ours.values_list("rule", "user_id", "figures"):
-        found.setdefault((rule, user), ReviewFigures()).merge(figures_from(figures))
-    return found
+        by_rule.setdefault((rule, user), ReviewFigures()).merge(figures_from(figures))
+    return by_rule
 
 
 def _names(sight: _Sight, users: set[int]) -> dict[int, str]:
@@ -317,11 +317,11 @@ def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
 
 def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
     """Return the sums of open requests."""
-    state, found = EscalationState.OPEN, ReviewFigures()
+    state, figures = EscalationState.OPEN, ReviewFigures()
     ours = Escalation.objects.filter(workspace=workspace, state=state, created_at__lt=at).order_by()
     for opened_at in ours.values_list("created_at", flat=True):
-        found.add(Closed(state, "", None, None, None, "", opened_at, at))
-    return found
+        figures.add(Closed(state, "", None, None, None, "", opened_at, at))
+    return figures
 
 
 def _by_hour(sums: ReviewFigures) -> list[_HourOfDay]:

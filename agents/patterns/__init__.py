@@ -48,8 +48,8 @@ class Brief:
         describe.
         """
         usage = {name: used for name, used in self.more_tools.items() if name in tools}
-        told = {"schema": schema, "desk": self.desk, "more_tools": usage}
-        return {name: part for name, part in told.items() if part} or None
+        parts = {"schema": schema, "desk": self.desk, "more_tools": usage}
+        return {name: part for name, part in parts.items() if part} or None
 
     def as_models_see(self, value: Json) -> Json:
         """Return a value in the units of the run's models and its result."""

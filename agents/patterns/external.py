@@ -26,10 +26,10 @@ def external(brief: Brief, notes: Notes) -> Flow:
     stopped = next((one.stopped for one in outcomes.values() if one.stopped), "")
     if stopped:
         raise Stop(stopped)
-    said = next(one.value for one in outcomes.values())
-    if isinstance(said, dict):  # it names the run in which the session continues
+    last = next(one.value for one in outcomes.values())
+    if isinstance(last, dict):  # it names the run in which the session continues
         raise Stop(CONTINUED)
-    end = ProposalTurn("end", _read({"kind": "final", "answer": said}, brief), notes)
+    end = ProposalTurn("end", _read({"kind": "final", "answer": last}, brief), notes)
     yield from carry_out(end)
     end.close({"status": "final"})
     return final_answer(end.action)
@@ -38,25 +38,25 @@ def external(brief: Brief, notes: Notes) -> Flow:
 def _slot(brief: Brief, notes: Notes) -> Flow:
     """Answer one call after another until the agent ends. Return its last words."""
     for number in range(1, brief.limits.max_tool_calls + 2):  # the last one is the end
-        said = yield Await(f"{number}/call")
-        if "end" in said:
-            return said["end"]
-        status, reason = yield from _answer(number, said, brief, notes)
-        facts = {"call": said["call"], "status": status, "reason": reason}
+        call = yield Await(f"{number}/call")
+        if "end" in call:
+            return call["end"]
+        status, reason = yield from _answer(number, call, brief, notes)
+        facts = {"call": call["call"], "status": status, "reason": reason}
         yield Say(f"{number}/answer", ANSWERED, facts)
     raise Stop("max_tool_calls")
 
 
-def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[str, str]]:
+def _answer(number: int, call: Json, brief: Brief, notes: Notes) -> Steps[tuple[str, str]]:
     """Review one call and execute it if allowed. Return its status and the reason."""
-    if "withdrawn" in said:
+    if "withdrawn" in call:
         return NOT_EXECUTED, "withdrawn"
-    if "too_large" in said:
+    if "too_large" in call:
         return NOT_EXECUTED, "invalid_action:too_large"
-    if "question" in said:
-        return (yield from _ask_person(number, said))
+    if "question" in call:
+        return (yield from _ask_person(number, call))
     try:
-        action = _read({"kind": "tool", "name": said["name"], "args": said["args"]}, brief)
+        action = _read({"kind": "tool", "name": call["name"], "args": call["args"]}, brief)
         turn = ProposalTurn(number, action, notes)
         result = yield from carry_out(turn, brief.by_agent)
     except Stop as no:
@@ -67,9 +67,9 @@ def _answer(number: int, said: Json, brief: Brief, notes: Notes) -> Steps[tuple[
     return (NOT_EXECUTED, f"tool_error:{turn.action['name']}") if is_refused else (EXECUTED, "")
 
 
-def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
+def _ask_person(number: int, call: Json) -> Steps[tuple[str, str]]:
     """Ask a person the agent's question. Nothing is executed."""
-    action = {"kind": "question", "question": said["question"], "choices": said["choices"]}
+    action = {"kind": "question", "question": call["question"], "choices": call["choices"]}
     deciding = {
         "rule": "external.question",
         "reason": "agent_asks",
@@ -89,9 +89,9 @@ def _ask_person(number: int, said: Json) -> Steps[tuple[str, str]]:
     return (NOT_EXECUTED if refused else EXECUTED), refused
 
 
-def _read(said: Json, brief: Brief) -> Json:
+def _read(call: Json, brief: Brief) -> Json:
     """Return the sent call as an action. Raises Stop("invalid_action:…")."""
     try:
-        return check_action(said, specs=brief.specs, proposable=brief.limits.proposable)
+        return check_action(call, specs=brief.specs, proposable=brief.limits.proposable)
     except InvalidAction as no:
-        raise Stop(f"invalid_action:{no}", phase="agent", action=said) from None
+        raise Stop(f"invalid_action:{no}", phase="agent", action=call) from None

@@ -44,11 +44,11 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     _write_down(lines, notes)
     _stop_where_work_is_missing(plan, lines)
     expected = dict.fromkeys([*brief.limits.required, *(task["worker"] for task in plan)])
-    found = brief.figures(notes.history, list(expected))
+    aggregate = brief.figures(notes.history, list(expected))
     written = yield from say_until_usable(
-        lambda: _write_brief(brief, notes, found), notes, brief.limits
+        lambda: _write_brief(brief, notes, aggregate), notes, brief.limits
     )
-    return {**written, "plan": plan, "aggregate": found}
+    return {**written, "plan": plan, "aggregate": aggregate}
 
 
 def _make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
@@ -163,20 +163,20 @@ def _stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> 
         )
 
 
-def _write_brief(brief: Brief, notes: Notes, found: Json) -> Steps[Json]:
+def _write_brief(brief: Brief, notes: Notes, aggregate: Json) -> Steps[Json]:
     """Write the brief from the aggregate, and review it against the aggregate."""
     inputs = brief.as_models_see(
-        {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=_FINALIZE)}
+        {"goal": brief.goal, "aggregate": aggregate, **blocks_of(notes, step=_FINALIZE)}
     )
-    asked = Ask(_FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
+    request = Ask(_FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
     with expect_readable(_FINALIZE):
         try:
-            text = yield from nonblank_text(asked, phase=_FINALIZE, aggregate=found)
+            text = yield from nonblank_text(request, phase=_FINALIZE, aggregate=aggregate)
         except NoReply as silence:  # findings are kept, even if a budget ran out
-            raise NoReply(silence.reason, phase=_FINALIZE, aggregate=found) from None
-    action = {"kind": "brief", "answer": text, "aggregate": found}
+            raise NoReply(silence.reason, phase=_FINALIZE, aggregate=aggregate) from None
+    action = {"kind": "brief", "answer": text, "aggregate": aggregate}
     review = yield Review("finalize/review", action)
     if not review["allows"]:
-        end = Stop(block_reason(review), phase=_FINALIZE, aggregate=found, brief=text)
+        end = Stop(block_reason(review), phase=_FINALIZE, aggregate=aggregate, brief=text)
         raise block_for(end, _FINALIZE, {"kind": "brief", "answer": text}, review)
     return final_answer(review["action"])

@@ -63,8 +63,8 @@ def _attempt_route(
     guide = brief.guidance(schema=route_schema(allowed), tools=allowed)
     inputs = _situation(brief, notes, attempt, refused)
     with expect_readable(attempt):
-        asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
-        text = yield from answer_to(asked, phase="route")
+        request = Ask(f"{attempt}/route", "router", inputs, guide=guide)
+        text = yield from answer_to(request, phase="route")
         route = read_route(text, allowed=allowed, forbidden=refused)
     seen = yield from delegate(Delegation(attempt, route, notes), brief.limits)
     return route, seen
@@ -188,9 +188,9 @@ def _closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     """Write the answer from the specialist's evidence, and review it against that."""
     told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
     inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=_FINALIZE)})
-    asked = Ask(_FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
+    request = Ask(_FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
     with expect_readable(_FINALIZE):
-        text = yield from nonblank_text(asked, phase=_FINALIZE, route=route)
+        text = yield from nonblank_text(request, phase=_FINALIZE, route=route)
     final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:

@@ -26,26 +26,26 @@ class NoReply(Stop):
     """A model gave no answer, and asking again would not help."""
 
 
-def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
+def answer_to(request: Ask, *, phase: str, **details: Json) -> Steps[str]:
     """Return a model's text, or stop the run with the reason why there is none: NoReply.
 
     `details` go into the record of that stop, with the phase.
     """
-    reply = yield from _reply_to(asked, phase=phase, **details)
+    reply = yield from _reply_to(request, phase=phase, **details)
     return str(reply["text"])
 
 
-def _reply_to(asked: Ask, *, phase: str, **details: Json) -> Steps[Json]:
+def _reply_to(request: Ask, *, phase: str, **details: Json) -> Steps[Json]:
     """Return the whole reply. Raises NoReply."""
     try:
-        return (yield asked)
+        return (yield request)
     except Failed as error:
         raise _no_reply(error.reason, phase=phase, **details) from None
 
 
-def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
+def nonblank_text(request: Ask, *, phase: str, **details: Json) -> Steps[str]:
     """Return a model's text without surrounding blanks, or stop the run if it is empty."""
-    text = (yield from answer_to(asked, phase=phase, **details)).strip()
+    text = (yield from answer_to(request, phase=phase, **details)).strip()
     if not text:
         raise Stop("llm_empty", phase=phase, **details)
     return text
@@ -147,7 +147,7 @@ class Blocked(Stop):
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
-        tell(notes, self.block, said=self.details.get("raw_action"))
+        tell(notes, self.block, proposal=self.details.get("raw_action"))
         # Send-backs are counted where people decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
@@ -192,8 +192,8 @@ def all_calls_made(most: int) -> Json:
 
 def tool_called_often(most: int) -> Json:
     """Return the block of a call beyond its tool's limit."""
-    told = with_unit(most, "calls")
-    sentence = f"This run has made the {told} of this tool that its policy allows."
+    calls = with_unit(most, "calls")
+    sentence = f"This run has made the {calls} of this tool that its policy allows."
     return {"rule": TOO_MANY, "sentence": sentence, "flip": _ELSE}
 
 
@@ -203,14 +203,16 @@ def _is_like(block: Json, other: Json) -> bool:
     return same and bool(block["sentence"].endswith(other["sentence"]))
 
 
-def tell(notes: Notes, block: Json, *, said: Json = None) -> None:
+def tell(notes: Notes, block: Json, *, proposal: Json = None) -> None:
     """Note a block for the agent's newest proposal; `said` is a reply that is not a proposal."""
     notes.blocks.append(block)
-    is_call = isinstance(said, dict) and isinstance(said.get("args"), dict)
-    is_call = is_call and said.get("kind") == "tool" and isinstance(said.get("name"), str)
+    is_call = isinstance(proposal, dict) and isinstance(proposal.get("args"), dict)
+    is_call = is_call and proposal.get("kind") == "tool" and isinstance(proposal.get("name"), str)
     next_step = _AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or _ELSE
     came = {"status": "blocked", "why": block["sentence"], "next": next_step}
-    notes.turns.append({"call": block.get("action") or (said if is_call else None), "came": came})
+    notes.turns.append(
+        {"call": block.get("action") or (proposal if is_call else None), "came": came}
+    )
     notes.proposed.clear()  # they were meant to follow the blocked one
 
 
@@ -291,8 +293,8 @@ def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) 
 
 def blocks_of(notes: Notes, *, step: Json = None) -> Json:
     """Return the part of a question that lists blocks, of all steps or one; {} without any."""
-    found = [block for block in notes.blocks if step in (None, block["step"])]
-    return {"blocked": found} if found else {}
+    blocks = [block for block in notes.blocks if step in (None, block["step"])]
+    return {"blocked": blocks} if blocks else {}
 
 
 # An agent's dialogue of calls: its proposals with their outcomes. A server that knows `tools` gets
@@ -317,10 +319,10 @@ def dialogue_of(brief: Brief, notes: Notes) -> Json:
     # In whole portions, so that a server can reuse the earlier turns.
     gone = max(0, len(notes.turns) - _MOST_TURNS) // _MOST_TURNS * _MOST_TURNS
     turns = brief.as_models_see([_with_next_step(brief, turn) for turn in notes.turns[gone:]])
-    told: dict[str, Json] = {"turns": turns, "required": not _has_acted(brief, notes)}
+    dialogue: dict[str, Json] = {"turns": turns, "required": not _has_acted(brief, notes)}
     if asks_only(brief.goal):  # an agent that must call a tool tends to choose one that writes
-        told["only"] = [name for name in brief.limits.proposable if name in brief.reads]
-    return told
+        dialogue["only"] = [name for name in brief.limits.proposable if name in brief.reads]
+    return dialogue
 
 
 def _with_next_step(brief: Brief, turn: Json) -> Json:
@@ -353,11 +355,11 @@ def _only_reads(brief: Brief, block: Json) -> bool:
     return block["action"]["name"] in brief.reads
 
 
-def next_proposal(asked: Ask, notes: Notes, *, phase: str) -> Steps[str]:
+def next_proposal(request: Ask, notes: Notes, *, phase: str) -> Steps[str]:
     """Return the next proposal of the agent's last reply or, if none is left, of a new one."""
     if notes.proposed:
         return notes.proposed.pop(0)
-    reply = yield from _reply_to(asked, phase=phase)
+    reply = yield from _reply_to(request, phase=phase)
     notes.proposed = list(reply.get("more", ()))
-    notes.was_required = "form" in reply and asked.dialogue["required"]
+    notes.was_required = "form" in reply and request.dialogue["required"]
     return str(reply["text"])

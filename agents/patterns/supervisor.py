@@ -82,18 +82,18 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     undone: Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
         inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
-        asked = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
+        request = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
         try:
             with expect_readable(step):
-                action = yield from propose(asked, brief, notes)
+                action = yield from propose(request, brief, notes)
             if _is_empty_end(action, brief, notes):
                 action = yield from _ask_about_end(step, action, guide, brief, notes)
             _check_calls(step, action, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
-            told = block.counted(notes) if brief.question_version >= FROM_VERSION else block
-            row = told.put_to_agent(notes, limits, row=row)
+            counted = block.counted(notes) if brief.question_version >= FROM_VERSION else block
+            row = counted.put_to_agent(notes, limits, row=row)
             undone = undone or (block if _is_undone(block, brief, notes) else None)
             continue
         except NoReply as end:
@@ -114,9 +114,9 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     return (yield from _closing_answer(brief, notes))
 
 
-def propose(asked: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
+def propose(request: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
     """Return the agent's next proposal. Raises Stop("invalid_action:…")."""
-    text = yield from next_proposal(asked, notes, phase="worker")
+    text = yield from next_proposal(request, notes, phase="worker")
     return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
 
 
@@ -164,9 +164,9 @@ def _ask_about_end(
     """
     tell(notes, {"step": step, "action": end, **NOTHING_DONE})
     inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
-    asked = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
+    request = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
     try:
-        return (yield from propose(asked, brief, notes))
+        return (yield from propose(request, brief, notes))
     except Stop:
         return end
 
@@ -205,8 +205,8 @@ def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
             past["action"] == action and not reports_error(past["observation"])
             for past in notes.history
         )
-    said = str(block.details.get("raw_action"))
-    return any(tool in said for tool in brief.limits.proposable if tool not in brief.reads)
+    proposal = str(block.details.get("raw_action"))
+    return any(tool in proposal for tool in brief.limits.proposable if tool not in brief.reads)
 
 
 def _closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
@@ -318,8 +318,8 @@ class ProposalTurn:
         revised = self.review["decision"] == "revise"
         # The status is apart from the result, as a tool's result may have any field.
         of_tool = {"status": observation.get("status")} if observation else {}
-        told = {"call": self.proposed, "came": self._told(observation), **of_tool}
-        self.notes.turns.append(told)
+        turn = {"call": self.proposed, "came": self._told(observation), **of_tool}
+        self.notes.turns.append(turn)
         self.notes.history.append(
             {
                 "step": self.step,

@@ -129,16 +129,18 @@ def _commit_to_step(course: StepRun) -> Steps[Commitment]:
     """COMMIT: ask the agent to declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     guide = course.work.brief.guidance(tools=course.work.step.tools)
-    asked = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
+    request = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
     try:
-        found = read_commitment((yield from answer_to(asked, phase=COMMIT)))
+        commitment = read_commitment((yield from answer_to(request, phase=COMMIT)))
     except Stop as end:
         if not end.details:  # a budget of the run, which applies to every phase
             raise
-        found = no_commitment(end.reason)
-    course.line(COMMIT, ok=found.given, confidence=found.confidence)
-    yield course.say("checkpoint.committed", confidence=found.confidence, given=found.given)
-    return found
+        commitment = no_commitment(end.reason)
+    course.line(COMMIT, ok=commitment.given, confidence=commitment.confidence)
+    yield course.say(
+        "checkpoint.committed", confidence=commitment.confidence, given=commitment.given
+    )
+    return commitment
 
 
 def _run_round(course: StepRun) -> Steps[StepRound]:
@@ -164,17 +166,17 @@ def _assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     brief, calls = course.work.brief, course.work.calls_made
     done = brief.as_models_see(calls)
     inputs = course.work.inputs(commitment=pre, output=now.output, done=done)
-    asked = Ask(f"{course.work.label}/post", "assessor", inputs, guide=brief.guidance())
+    request = Ask(f"{course.work.label}/post", "assessor", inputs, guide=brief.guidance())
     try:
-        found = read_assessment((yield from answer_to(asked, phase=POST)))
+        assessment = read_assessment((yield from answer_to(request, phase=POST)))
     except Stop as end:
         if not end.details:
             raise
-        found = no_assessment(end.reason)
-    course.line(POST, ok=found.met_commitment)
-    met = found.met_commitment
-    yield course.say("checkpoint.assessed", met_commitment=met, readable=found.readable)
-    return found
+        assessment = no_assessment(end.reason)
+    course.line(POST, ok=assessment.met_commitment)
+    met = assessment.met_commitment
+    yield course.say("checkpoint.assessed", met_commitment=met, readable=assessment.readable)
+    return assessment
 
 
 def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
@@ -243,9 +245,9 @@ def _ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
         reorients_left=course.work.brief.limits.max_reorients - course.reorients,
     )
     guide = course.work.brief.guidance()
-    asked = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
+    request = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
     failed = "supervise phase: supervise: model call: "
-    text = yield from _text_by(course.work, asked, phase=SUPERVISE, error=failed)
+    text = yield from _text_by(course.work, request, phase=SUPERVISE, error=failed)
     verdict = read_verdict(text)
     course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
     yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
@@ -362,22 +364,22 @@ def execute(work: Work) -> Steps[str]:
 def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
     """Ask the executing agent. Return its text; an error ends the step at once."""
     guide = work.brief.guidance()
-    asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
-    text = yield from _text_by(work, asked, phase=EXECUTE)
+    request = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
+    text = yield from _text_by(work, request, phase=EXECUTE)
     return printable_text(text).strip()
 
 
-def _text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
+def _text_by(work: Work, request: Ask, *, phase: str, error: str = "") -> Steps[str]:
     """Return a model's text, or stop the step with a sentence that begins with `error`."""
     try:
-        return (yield from answer_to(asked, phase=phase))
+        return (yield from answer_to(request, phase=phase))
     except Stop as end:
         raise work.stop(end.reason, f"{error}{end.reason}", phase=phase) from None
 
 
-def _proposal_by(work: Work, asked: Ask) -> Steps[str]:
+def _proposal_by(work: Work, request: Ask) -> Steps[str]:
     try:
-        return (yield from next_proposal(asked, work.tools, phase=EXECUTE))
+        return (yield from next_proposal(request, work.tools, phase=EXECUTE))
     except Stop as end:
         raise work.stop(end.reason, end.reason, phase=EXECUTE) from None
 
@@ -394,13 +396,13 @@ def _with_tools(work: Work) -> Steps[str]:
         more = work.brief.as_models_see(blocks_of(work.tools))
         inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
         dialogue = dialogue_of(work.brief, work.tools)
-        asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide, dialogue=dialogue)
+        request = Ask(f"{work.label}/execute", "executor", inputs, guide=guide, dialogue=dialogue)
         number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))
         step = f"{work.label}/{number}"
         call = ""
         try:
             with expect_readable(step):
-                text = yield from _proposal_by(work, asked)
+                text = yield from _proposal_by(work, request)
                 action = read_action(text, specs=work.brief.specs, proposable=allowed)
             if action["kind"] == "final":
                 return str(action["answer"])
@@ -431,11 +433,11 @@ def _fan_out(work: Work) -> Steps[str]:
     for outcome in ended.values():
         if outcome.stopped:
             raise work.stop(outcome.stopped, outcome.stopped, phase=EXECUTE)
-    found = {name: str(outcome.value) for name, outcome in ended.items()}
-    if len(found) == 1:
-        return next(iter(found.values()))
+    outputs = {name: str(outcome.value) for name, outcome in ended.items()}
+    if len(outputs) == 1:
+        return next(iter(outputs.values()))
     how = fill_variables(work.step.synthesis, work.values)
-    inputs = work.inputs(answer_as="text", agent_outputs=found, synthesis=how)
+    inputs = work.inputs(answer_as="text", agent_outputs=outputs, synthesis=how)
     return (yield from _agent_text(work, f"{work.label}/synthesis", inputs))
 
 
@@ -473,16 +475,16 @@ def _converge(work: Work) -> Steps[str]:
 def _iteration(text: str) -> tuple[str, bool]:
     """Return the result in a reply and whether its agent is satisfied, which only true says."""
     try:
-        said = object_in(text)
-        return text_of(said, "result").strip(), said.get("converged") is True
+        reply = object_in(text)
+        return text_of(reply, "result").strip(), reply.get("converged") is True
     except UnreadableReply:
         return text, False
 
 
 def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
     """Return the same for a text that ends with a word: the result is the text before."""
-    said = _MARKER.search(text)
-    if said is None or text[: said.start()].rstrip().endswith("NOT"):
+    marker = _MARKER.search(text)
+    if marker is None or text[: marker.start()].rstrip().endswith("NOT"):
         return text, False
     return ("" if so_far else _MARKER.sub("", text).strip()), True
 

@@ -95,8 +95,8 @@ def invite(
         message: Json = {"kind": INVITATION, "what": made.pk, "invitation": made}
         notify_one(channel=Mail.name, workspace=workspace, at=at, **message)
         facts = {"invitation": made.pk, "role": role.value, "team": team.slug if team else ""}
-        said = Entry("invitation.sent", facts, name)
-        append_events([said], workspace_id=workspace.pk, at=at)
+        entry = Entry("invitation.sent", facts, name)
+        append_events([entry], workspace_id=workspace.pk, at=at)
     return made
 
 
@@ -110,14 +110,14 @@ def _revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> Non
 
 def invitation_of(token: str, *, at: datetime) -> Invitation | None:
     """Return the invitation of a link, or None if the link does not work (any more)."""
-    found = (
+    known = (
         Invitation.objects.filter(token_sha256=hash_of_token(token), state=InvitationState.OPEN)
         .filter(expires_at__gt=at)
         .select_related("workspace", "team", "by")
         .first()
     )
     # Writing rows is not enough to sign one.
-    return found if found and secrets.compare_digest(found.token, token) else None
+    return known if known and secrets.compare_digest(known.token, token) else None
 
 
 def _accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:

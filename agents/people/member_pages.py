@@ -142,7 +142,7 @@ def _members(
     # PostgreSQL rejects NUL.
     name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
     narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
-    found = _members_page(workspace, **narrowed, after=after)
+    listed = _members_page(workspace, **narrowed, after=after)
     query: dict[str, str | int] = {
         "workspace": workspace.slug,
         **{k: v for k, v in narrowed.items() if v},
@@ -154,9 +154,9 @@ def _members(
         "nav": "members",
         "workspace": workspace,
         "workspaces": _audited_workspaces(user),
-        "found": found,
+        "found": listed,
         "given": {name: value for name, value in narrowed.items() if value},
-        "older": urlencode({**query, "after": found.after}) if found.after else "",
+        "older": urlencode({**query, "after": listed.after}) if listed.after else "",
         "may_change": may_change,
         "invited": invited,
         "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
@@ -248,10 +248,10 @@ class _MembersPage:
 def _members_page(workspace: Workspace, *, name: str, role: str, after: str) -> _MembersPage:
     """Return a page of people, filtered by part of a name and by role, in seven queries."""
     everybody = Membership.objects.filter(workspace=workspace)
-    found = everybody.filter(user__username__icontains=name) if name else everybody
-    found = found.filter(role=role) if role else found
-    found = found.filter(user__username__gt=after) if after else found
-    rows = list(found.select_related("user").order_by("user__username")[: PAGE + 1])
+    matching = everybody.filter(user__username__icontains=name) if name else everybody
+    matching = matching.filter(role=role) if role else matching
+    matching = matching.filter(user__username__gt=after) if after else matching
+    rows = list(matching.select_related("user").order_by("user__username")[: PAGE + 1])
     teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
     counted = teams.annotate(count=Count("members")).order_by("name", "pk")
     return _MembersPage(
@@ -291,9 +291,9 @@ def _open_invitations(workspace: Workspace, before: int | None) -> tuple[list[In
 
     0: there is no next page.
     """
-    found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
-    found = found if before is None else found.filter(pk__lt=before)
-    rows = list(found.select_related("team", "by").order_by("-pk")[: PAGE + 1])
+    invitations = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
+    invitations = invitations if before is None else invitations.filter(pk__lt=before)
+    rows = list(invitations.select_related("team", "by").order_by("-pk")[: PAGE + 1])
     return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
 
 
@@ -304,10 +304,10 @@ def _role_words() -> list[tuple[str, str]]:
 
 def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
     through = Team.members.through.objects.filter(membership__in=[part.pk for part in parts])
-    found: dict[int, list[Team]] = {}
+    teams: dict[int, list[Team]] = {}
     for row in through.select_related("team").order_by("team__name", "team_id"):
-        found.setdefault(row.membership_id, []).append(row.team)
-    return found
+        teams.setdefault(row.membership_id, []).append(row.team)
+    return teams
 
 
 def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> list[str]:
@@ -325,10 +325,10 @@ def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> l
         else up_to(row.desk_limits.get(desk))
         for desk in named
     }
-    told = {desk: text if _has_amounts(desk) else "any request" for desk, text in most.items()}
-    if len(told) < 2:
-        return list(told.values()) or ["any amount"]
-    return [f"{desk_title(desk)}: {text}" for desk, text in told.items()]
+    texts = {desk: text if _has_amounts(desk) else "any request" for desk, text in most.items()}
+    if len(texts) < 2:
+        return list(texts.values()) or ["any amount"]
+    return [f"{desk_title(desk)}: {text}" for desk, text in texts.items()]
 
 
 def _has_amounts(desk: str) -> bool:
@@ -386,10 +386,10 @@ def _read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
 def _read_team(posted: QueryDict, part: Membership) -> Team:
     """Return the team in the form, of the member's workspace. Raises BadForm."""
     only(posted, _OURS | {"team"})
-    found = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
-    if found is None:
+    team = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
+    if team is None:
         raise BadForm("team", "There is no such team.")
-    return found
+    return team
 
 
 def _read_factor_roles(posted: QueryDict) -> list[Role]:

@@ -52,11 +52,11 @@ def join(
     """Give a person their first role in a workspace. Raises Refused."""
     with transaction.atomic():
         lock_people(workspace, None)
-        found = Membership.objects.filter(workspace=workspace, user=user).first()
-        if found:
+        part = Membership.objects.filter(workspace=workspace, user=user).first()
+        if part:
             raise Refused(
                 "member",
-                f"{user.get_username()} has the role {found.role} in {workspace.name} already: "
+                f"{user.get_username()} has the role {part.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
         return _put_membership(workspace, user, role, desk_limits or {}, at, actor)
@@ -291,9 +291,9 @@ def _forget_sessions(
     there = Session.objects.filter(user=user)
     count = there.filter(expire_date__gt=at).count()
     there.delete()
-    said = Entry("sessions.ended", {"user": user.get_username(), "count": count}, actor)
+    entry = Entry("sessions.ended", {"user": user.get_username(), "count": count}, actor)
     for workspace in workspaces if count else ():
-        append_events([said], workspace_id=workspace.pk, at=at)
+        append_events([entry], workspace_id=workspace.pk, at=at)
     return count
 
 
@@ -304,8 +304,10 @@ def expire_in_sweep() -> int:
     """End invitations that nobody accepted in time. Return their number."""
     at = timezone.now()
     due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
-    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:_EXPIRED_AT_ONCE])
-    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
+    invitations = list(
+        due.select_related("workspace").order_by("expires_at", "pk")[:_EXPIRED_AT_ONCE]
+    )
+    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in invitations)
 
 
 def revoke_invitations_of(by: User, workspace: Workspace, *, at: datetime, actor: str) -> None:
@@ -325,6 +327,6 @@ def end_invitation(
         if not still.update(state=state, email=""):
             return False
         facts = {"invitation": invitation.pk}
-        said = Entry(f"invitation.{state.value}", facts, actor)
-        append_events([said], workspace_id=invitation.workspace_id, at=at)
+        entry = Entry(f"invitation.{state.value}", facts, actor)
+        append_events([entry], workspace_id=invitation.workspace_id, at=at)
         return True

@@ -170,8 +170,8 @@ def require_factor(
         name = lock_people(workspace, by)
         kept = [role.value for role in Role if role in roles]
         Workspace.objects.filter(pk=workspace.pk).update(second_factor_roles=kept)
-        said = Entry("workspace.second_factor", {"roles": kept}, name)
-        append_events([said], workspace_id=workspace.pk, at=at)
+        entry = Entry("workspace.second_factor", {"roles": kept}, name)
+        append_events([entry], workspace_id=workspace.pk, at=at)
 
 
 def _check(user: User, code: str, at: datetime) -> None:
@@ -206,9 +206,9 @@ def _tell(
     *,
     actor: str = "",
 ) -> None:
-    said = Entry(kind, facts, by.get_username() if by else actor)
+    entry = Entry(kind, facts, by.get_username() if by else actor)
     for workspace in workspaces:
-        append_events([said], workspace_id=workspace.pk, at=at)
+        append_events([entry], workspace_id=workspace.pk, at=at)
 
 
 # The page on which people set their own factor up, and are sent to if they must.

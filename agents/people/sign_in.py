@@ -94,9 +94,9 @@ sign_out = auth.LogoutView.as_view()
 def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -> HttpResponse:
     """Answer that a name has to wait, whether or not such a user exists."""
     seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
-    said = render(request, "429.html", {"minutes": seconds // 60}, status=429)
-    said["Retry-After"] = str(seconds)
-    return said
+    page = render(request, "429.html", {"minutes": seconds // 60}, status=429)
+    page["Retry-After"] = str(seconds)
+    return page
 
 
 @action

@@ -43,10 +43,10 @@ def check_name(name: str) -> None:
 
 def find_part(workspace: Workspace, user: User) -> Membership:
     """Return a person's membership, whatever their role. Raises Refused."""
-    found = Membership.objects.filter(workspace=workspace, user=user).first()
-    if found is None:
+    part = Membership.objects.filter(workspace=workspace, user=user).first()
+    if part is None:
         raise Refused("no_member", f"{user.get_username()} is not a member of {workspace.name}.")
-    return found
+    return part
 
 
 def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
@@ -81,9 +81,9 @@ def lock_workspaces_of(user: User) -> list[Workspace]:
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and strict policy, creating what is missing."""
     with transaction.atomic():
-        found = Workspace.objects.filter(slug=_DEMO).first()
+        workspace = Workspace.objects.filter(slug=_DEMO).first()
         desks = [name for name, desk in DESKS.items() if desk.fill_demo]
-        return found or add_workspace(slug=_DEMO, name="Demo", desks=desks, is_demo=True, at=at)
+        return workspace or add_workspace(slug=_DEMO, name="Demo", desks=desks, is_demo=True, at=at)
 
 
 def add_workspace(
@@ -113,8 +113,8 @@ def add_workspace(
         workspace = Workspace.objects.create(
             slug=slug, name=name, is_demo=is_demo, book_id=book, created_at=at
         )
-        said = Entry("workspace.created", {"slug": slug}, actor)
-        append_events([said], workspace_id=workspace.pk, at=at)
+        entry = Entry("workspace.created", {"slug": slug}, actor)
+        append_events([entry], workspace_id=workspace.pk, at=at)
         limits = strict({desk: DESKS[desk].part() for desk in desks})
         if is_demo:
             limits = replace(limits, escalation_seconds=_DEMO_EXPIRY)

@@ -49,26 +49,26 @@ def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | N
     """An answer states what the specialists found, in the desk's words (ROU-Q13)."""
     if action.get("kind") != "final":
         return None
-    found = tuple(dict.fromkeys(facts.record.values()))
-    return _in_our_words(action, facts, found or (LOOKED_INTO,))
+    sentences = tuple(dict.fromkeys(facts.record.values()))
+    return _in_our_words(action, facts, sentences or (LOOKED_INTO,))
 
 
 def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling | None:
     """Revise an answer to the console's sentences: the required ones, and those it refers to."""
     if "note" in action:  # revised before; no reply of a model has a note
         return None
-    told = [*always]
+    sentences = [*always]
     for sentence in referenced_sentences(action["answer"], facts.sentences):
         # One reference stands for all effects of the run; each has its own sentence.
         parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
-        told += [part for part in parts if part not in told]
+        sentences += [part for part in parts if part not in sentences]
     note = fill_references(action["answer"], facts.sentences)
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
         "The answer comes from the ledger and the record; the agent's own words are its note.",
         risk=5,
-        action={**action, "answer": " ".join(told), "note": note},
+        action={**action, "answer": " ".join(sentences), "note": note},
     )
 
 
@@ -77,14 +77,14 @@ def outdated_sentences(text: str, facts: Facts) -> list[str]:
     for sentence in facts.sentences.values():
         text = text.replace(sentence, "\n")
     return [
-        f"The email says “{said}” "
+        f"The email says “{earlier}” "
         + (
             f"Now it would say “{now}”"
             if (now := facts.record.get(name))
             else "It no longer holds."
         )
-        for name, said in facts.outdated.items()
-        if said in text
+        for name, earlier in facts.outdated.items()
+        if earlier in text
     ]
 
 
@@ -103,12 +103,12 @@ def compare_amounts(text: str, facts: Facts) -> tuple[list[str], list[str]]:
 
 def _amounts(text: str) -> dict[tuple[str, Decimal], str]:
     """Return the amounts of a text by currency and value, as it writes them."""
-    found = {}
+    amounts = {}
     for match in _AMOUNT.finditer(text):
         number = match["after"] or match["before"]
         currency = match["first"] or match["last"]
-        found[currency, Decimal(number.replace(",", ""))] = match[0]
-    return found
+        amounts[currency, Decimal(number.replace(",", ""))] = match[0]
+    return amounts
 
 
 def letter_ruling(action: Action, facts: Facts) -> Ruling | None:

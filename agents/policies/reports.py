@@ -122,7 +122,7 @@ def matches_facts(report: Report, action: Action, facts: Facts, limits: Limits) 
     if action.get("kind") != "brief" or "note" in action:
         return None
     first = _headline(report, action, facts)
-    told = report.findings(facts.border.resolve(action["aggregate"]))
+    findings = report.findings(facts.border.resolve(action["aggregate"]))
     return Ruling(
         RulingKind.REVISE,
         "brief_from_facts",
@@ -130,7 +130,7 @@ def matches_facts(report: Report, action: Action, facts: Facts, limits: Limits) 
         risk=5,
         action={
             **action,
-            "answer": f"{first} {facts.border.name(told)}".strip(),
+            "answer": f"{first} {facts.border.name(findings)}".strip(),
             "note": action["answer"].removeprefix(first).strip(),
         },
     )

@@ -46,13 +46,13 @@ def policy(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request), "the policy")
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
-    found, text = show(workspace, version), request.GET.get("find", "").strip()[:100]
+    whole, text = show(workspace, version), request.GET.get("find", "").strip()[:100]
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
-        "shown": _narrow(found, text) if text else found,
-        "newest": found.newest,
-        "is_readable": bool(found.topics),
+        "shown": _narrow(whole, text) if text else whole,
+        "newest": whole.newest,
+        "is_readable": bool(whole.topics),
         "find": text,
     }
     return render(request, "policy/page.html", shown)
@@ -65,10 +65,10 @@ def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
     wanted = whole_number(number)
     if wanted is None:
         raise Http404
-    found = PolicyVersion.objects.filter(workspace=workspace, number=wanted).first()
-    if found is None:
+    version = PolicyVersion.objects.filter(workspace=workspace, number=wanted).first()
+    if version is None:
         raise Http404
-    return found
+    return version
 
 
 # One version in words, and the workspace's publications.
@@ -106,8 +106,8 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> _VersionPage:
     """Return a version of a workspace's policy for the page, in four queries."""
     events = _publications(workspace)
     numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
-    found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
-    versions = {one.number: one for one in found}
+    rows = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
+    versions = {one.number: one for one in rows}
     teams = team_names(workspace.pk)
     limits = readable_limits(version, teams)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
@@ -251,7 +251,7 @@ class _Ladder:
 def ladders(limits: Limits) -> list[_Ladder]:
     """Return a ladder for each desk and currency that has amounts."""
     tiers = read_tiers(limits.tiers or {})
-    found = []
+    shown = []
     for desk in desk_names(limits):
         amounts: dict[str, list[tuple[int, str]]] = {}
         for currency, minor, name in (*_limits(limits, desk), *_caps(limits, desk)):
@@ -264,8 +264,8 @@ def ladders(limits: Limits) -> list[_Ladder]:
             )
         for currency, of in sorted(amounts.items()):
             title, above = f"{desk_title(desk)}, {currency}", _above(tiers, desk, currency)
-            found.append(_Ladder(title, _rungs(of, currency), above))
-    return [one for one in found if one.rungs]
+            shown.append(_Ladder(title, _rungs(of, currency), above))
+    return [one for one in shown if one.rungs]
 
 
 def _above(tiers: Mapping[str, Mapping[str, Tiers]], desk: str, currency: str) -> str:

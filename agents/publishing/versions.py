@@ -40,8 +40,8 @@ def publish_policy(
             raise Refused("replay", f"{version} is for recorded cases and is never published.")
         Workspace.objects.filter(pk=locked.pk).update(policy=version)
         facts = {"number": version.number, "sha256": version.sha256}
-        said = Entry("policy.published", facts, by.get_username())
-        append_events([said], workspace_id=locked.pk, at=at)
+        entry = Entry("policy.published", facts, by.get_username())
+        append_events([entry], workspace_id=locked.pk, at=at)
     workspace.policy = version
     return version
 
@@ -54,9 +54,9 @@ def policy_version(
     digest = sha256(document)
     with transaction.atomic():
         Workspace.objects.select_for_update().get(pk=workspace.pk)  # one numbering at a time
-        found = PolicyVersion.objects.filter(workspace=workspace, sha256=digest).first()
-        if found:
-            return found
+        known = PolicyVersion.objects.filter(workspace=workspace, sha256=digest).first()
+        if known:
+            return known
         numbers = PolicyVersion.objects.filter(workspace=workspace)
         highest = numbers.aggregate(highest=Max("number"))["highest"] or 0
         version = PolicyVersion.objects.create(

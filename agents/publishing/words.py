@@ -50,12 +50,12 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
 
 def _tiers(limits: Limits) -> str:
     """Return who approves what: up to EUR 1,000.00, any reviewer; above that, two of Leads."""
-    told = [
+    texts = [
         f"{desk_title(desk)}: {'; '.join(_tier(tier, currency, tiers) for tier in tiers)}"
         for desk, held in read_tiers(limits.tiers or {}).items()
         for currency, tiers in held.items()
     ]
-    return ". ".join(told) or "any reviewer, any amount"
+    return ". ".join(texts) or "any reviewer, any amount"
 
 
 def _tier(tier: Tier, currency: str, among: Tiers) -> str:
@@ -255,15 +255,17 @@ class LimitDifference:
 
 def differences(old: Limits, new: Limits) -> list[LimitDifference]:
     """Return the changes between two versions, in the order of the page."""
-    said = [
+    values = [
         (word.label, _told(word, old), _told(word, new))
         for words in WORDS.values()
         for word in words.values()
     ]
-    found = [LimitDifference(name, "", *_apart(was, now)) for name, was, now in said if was != now]
+    changed = [
+        LimitDifference(name, "", *_apart(was, now)) for name, was, now in values if was != now
+    ]
     for name in dict.fromkeys((*old.desks, *new.desks)):
-        found += _of_part("Desk", name, desk_title(name), old, new)
-    return found
+        changed += _of_part("Desk", name, desk_title(name), old, new)
+    return changed
 
 
 def _of_part(
@@ -293,9 +295,9 @@ _AS_ELSEWHERE = "as for any run"
 
 def _desk_in_words(desk: str, limits: Limits, pattern: str) -> dict[str, str]:
     """Return the limits of a desk or of a pattern's part in words, by name, its rules last."""
-    said = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
+    values = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
     here = limits.of(pattern, desk)
-    return said | {"Rules": ", ".join(map(rule_in_full, here.rules))}
+    return values | {"Rules": ", ".join(map(rule_in_full, here.rules))}
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:

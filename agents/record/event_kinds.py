@@ -228,8 +228,8 @@ def _effect(rows: Rows, facts: Row, event: Row) -> None:
 
 def _is_by_word(rows: Rows, key: str) -> bool:
     """Tell whether a person settled a call's outcome, which the desk's books may then lack."""
-    asked = (row for name, row in rows.items() if name.startswith("escalation "))
-    unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
+    requests = (row for name, row in rows.items() if name.startswith("escalation "))
+    unknown = (row["key"] for row in requests if row["kind"] == EFFECT_UNKNOWN.stored)
     return any(key.endswith(f":{step}") for step in unknown)
 
 

@@ -92,8 +92,8 @@ def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[
     simulation = {key: config[key] for key in _SIMULATED if key in config}
     if _PAUSE in config:
         simulation["pauses"] = {"reporter": _seconds(config[_PAUSE])}
-    for name, said in _added_tools(simulation).items():
-        if not isinstance(said, dict) or "returns" not in said:
+    for name, tool in _added_tools(simulation).items():
+        if not isinstance(tool, dict) or "returns" not in tool:
             raise _bad(f'registry_add says what {name} "returns".')
     for fault in _faults(simulation.get("faults", [])):
         _check_fault(fault)
@@ -189,17 +189,17 @@ class Human:
     comment: str = ""
 
 
-def read_human(said: Json) -> Human:
+def read_human(answer: Json) -> Human:
     """Read a recorded case's "human"; absent is the reference's cap of 800. Raises Refused."""
-    said = {"decision": "approve", "cap_usd": 800.0} if said is None else said
-    if not isinstance(said, dict) or said.get("decision") not in ("approve", "reject"):
+    answer = {"decision": "approve", "cap_usd": 800.0} if answer is None else answer
+    if not isinstance(answer, dict) or answer.get("decision") not in ("approve", "reject"):
         raise Refused("bad_human", 'human has a "decision", which is "approve" or "reject".')
-    comment = str(said.get("comment", ""))
-    if said["decision"] == "reject":
+    comment = str(answer.get("comment", ""))
+    if answer["decision"] == "reject":
         return Human(False, comment=comment)
-    if "cap_usd" in said:
-        return Human(True, _cap(said["cap_usd"]), comment=comment)
-    return Human(True, revised_action=said.get("revised_action"), comment=comment)
+    if "cap_usd" in answer:
+        return Human(True, _cap(answer["cap_usd"]), comment=comment)
+    return Human(True, revised_action=answer.get("revised_action"), comment=comment)
 
 
 def _cap(value: Json) -> int:
@@ -265,10 +265,10 @@ def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, st
 
 def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
     """Return a revision as a lowered amount, the only one a person may make. Raises Refused."""
-    asked = to_model_units(escalation.action)
+    action = to_model_units(escalation.action)
     wanted = human.revised_action
     amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None
-    same = wanted == {**asked, "args": {**asked["args"], "amount_usd": amount}}
+    same = wanted == {**action, "args": {**action["args"], "amount_usd": amount}}
     try:
         granted = _amount(amount) if same else 0
     except Refused:

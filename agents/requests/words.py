@@ -77,7 +77,7 @@ def act(escalation: Escalation, name: str = "") -> str:
         escalation.run.desk,
         escalation.kind,
         escalation.action,
-        asked=escalation.asked,
+        amount=escalation.asked,
         subject=name or escalation.run.subject_label or escalation.subject_key,
         review=escalation.review,
     )

@@ -56,8 +56,8 @@ def _lead_of(desk: str, action: Json) -> str:
         return "amount_minor"
     money = [name for name, value in args.items() if money_of(value)]
     tool = tools_at(desk).get(str(action.get("name", "")))
-    found = [*money, *(name for name in (tool.may_change if tool else ()) if name in args)]
-    return found[0] if found else ""
+    names = [*money, *(name for name in (tool.may_change if tool else ()) if name in args)]
+    return names[0] if names else ""
 
 
 def lead_in_words(desk: str, action: Json, left: Mapping[str, Json] | None = None) -> str:
@@ -89,8 +89,8 @@ def amount_of(desk: str, action: Json) -> tuple[str, int] | None:
     args = _args(action)
     if isinstance(args.get("amount_minor"), int):
         return currency_of_argument(desk, action["name"], "amount_minor"), args["amount_minor"]
-    found = next((money for value in args.values() if (money := money_of(value))), None)
-    return (found.currency, found.minor) if found else None
+    held = next((money for value in args.values() if (money := money_of(value))), None)
+    return (held.currency, held.minor) if held else None
 
 
 def stages(
@@ -181,9 +181,9 @@ def _executed_stage(
         return ActionStage("Executed", "approve", "approve", text, by, effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
     begun = "with the agent" if effect.report_due_at else "under way"
-    said = word.get(EffectState(effect.state), begun)
+    stage = word.get(EffectState(effect.state), begun)
     return ActionStage(
-        "Executed", "waiting", "waiting", said, tool_title(effect.tool), effect.settled_at
+        "Executed", "waiting", "waiting", stage, tool_title(effect.tool), effect.settled_at
     )
 
 
@@ -264,16 +264,16 @@ def _cells(
     missing: str,
     called: Called,
 ) -> list[_Cell]:
-    found: list[_Cell] = []
+    cells: list[_Cell] = []
     for number, row in enumerate(rows):
         if name not in row:
-            found.append(_Cell(missing if number > 1 else "none"))
+            cells.append(_Cell(missing if number > 1 else "none"))
             continue
         before = [earlier[name] for earlier in rows[:number] if name in earlier]
         text = argument_in_words(desk, tool, name, row[name], called)
         is_same = bool(before) and before[-1] == row[name]
-        found.append(_Cell(text, is_same=True) if is_same else _Cell(text, *who[number]))
-    return found
+        cells.append(_Cell(text, is_same=True) if is_same else _Cell(text, *who[number]))
+    return cells
 
 
 def reply_of(step: Step) -> Json:

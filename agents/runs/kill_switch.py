@@ -134,14 +134,14 @@ def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
         raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
     check_text(reason.strip(), most=_MAX_REASON)
     keep_writes_out(workspace)
-    found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
-    require_member(found, by, Role.ADMIN)
-    return str(redact_in(found, reason.strip()))
+    locked = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+    require_member(locked, by, Role.ADMIN)
+    return str(redact_in(locked, reason.strip()))
 
 
 def _standing_switch(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
-    found = KillSwitch.objects.standing().filter(workspace=workspace)
-    return found.filter(scope=scope, target=target).first()
+    switches = KillSwitch.objects.standing().filter(workspace=workspace)
+    return switches.filter(scope=scope, target=target).first()
 
 
 def _is_seen(standing: KillSwitch, seen: Set[int] | None) -> bool:
@@ -157,8 +157,8 @@ def _say(switch: KillSwitch, stage: SwitchStage, *, by: User, reason: str, at: d
     clocks = freeze(switch.workspace, at=at)
     facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
     facts |= {"why": reason, "deadlines": clocks}
-    said = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
-    append_events([said], workspace_id=switch.workspace_id, at=at)
+    entry = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
+    append_events([entry], workspace_id=switch.workspace_id, at=at)
 
 
 def _not_from(now: SwitchStage, to: SwitchStage) -> str:
@@ -243,8 +243,8 @@ def standing(*workspace_ids: int) -> list[SwitchInForce]:
 
 def in_flight(workspaces: Sequence[int]) -> QuerySet[Effect]:
     """Return the writes without a known outcome, oldest first."""
-    found = Effect.objects.unsettled().in_workspaces(workspaces)
-    return found.select_related("run").order_by("intended_at", "pk")
+    effects = Effect.objects.unsettled().in_workspaces(workspaces)
+    return effects.select_related("run").order_by("intended_at", "pk")
 
 
 def _board(
@@ -293,10 +293,10 @@ def _choices(agents: Sequence[str]) -> list[tuple[str, str]]:
 
 def read_release(posted: QueryDict) -> dict[str, Any]:
     """Return the switch that the form releases, and the stage. Raises BadForm."""
-    asked, to = read_press(posted, fields=_PRESS_FIELDS | {"to"}), posted.get("to", "")
+    press, to = read_press(posted, fields=_PRESS_FIELDS | {"to"}), posted.get("to", "")
     if to not in _NEXT.values():
         raise BadForm("", "There is no such stage. Load the page again.")
-    return {**asked, "to": SwitchStage(to)}
+    return {**press, "to": SwitchStage(to)}
 
 
 def read_press(posted: QueryDict, *, fields: Set[str] = _PRESS_FIELDS) -> dict[str, Any]:

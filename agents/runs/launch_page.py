@@ -90,13 +90,13 @@ def _page(
     following = [desks[name] for name, own in patterns.items() if "workflow" in own]
     search = request.GET.get("q", "")
     sections = gallery(workspace, search=search)
-    found = [offer.is_found for section in sections for offer in section.offers]
+    marks = [offer.is_found for section in sections for offer in section.offers]
     shown = {
         "workspace": workspace,
         "gallery": sections,
         "search": search,
-        "count": sum(found),
-        "total": len(found),
+        "count": sum(marks),
+        "total": len(marks),
         "suggested": [
             one
             for desk in desks.values()
@@ -213,15 +213,17 @@ def _find_subject(text: str, *, desk: str, book_id: int) -> str | None:
     if len(text) > _LONGEST_NAME or "\0" in text:
         raise BadForm("subject", f"That is not a valid name. {enter}")
     try:
-        found = find_all(known, text, book_id=book_id, most=_MOST + 1)
+        subjects = find_all(known, text, book_id=book_id, most=_MOST + 1)
     except UnknownSubject as error:
         raise BadForm("subject", str(error)) from None
-    if not found:
+    if not subjects:
         raise BadForm("subject", f"No {known.subject.kind} is called {text}. {enter}")
-    if len(found) > 1:
-        told = ", ".join(f"{label.removesuffix(f' #{key}')}: {key}" for key, label in found[:_MOST])
-        raise BadForm("subject", f"Several match: {told}. Enter one ID.")
-    return found[0][0]
+    if len(subjects) > 1:
+        names = ", ".join(
+            f"{label.removesuffix(f' #{key}')}: {key}" for key, label in subjects[:_MOST]
+        )
+        raise BadForm("subject", f"Several match: {names}. Enter one ID.")
+    return subjects[0][0]
 
 
 def _number(text: str) -> int | None:
@@ -331,7 +333,7 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
             is_found=all(word in text for word in search.lower().split()),
         )
 
-    found = [
+    sections = [
         _GallerySection(
             f"desk-{name}-{pattern}",
             DESKS[name].title,
@@ -343,7 +345,7 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
         for pattern, scenarios in DESKS[name].sections.items()
         if pattern in patterns
     ]
-    return [section for section in found if section.offers]
+    return [section for section in sections if section.offers]
 
 
 def _purpose(desk: Desk, pattern: str) -> str:

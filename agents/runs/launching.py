@@ -120,11 +120,11 @@ def launch(
     limits = version.limits_of(pattern, desk)
     names = Pseudonyms(naming(workspace.pk))
     again_of = options.again_of
-    told = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
-    told += [options.before, options.claims]
+    texts = [goal, options.inputs, options.workflow, again_of.scope if again_of else None]
+    texts += [options.before, options.claims]
     if again_of:  # a run reuses its own results, not another's
-        told = RunBorder(again_of).resolve(told)
-    goal, inputs, workflow, scope, before, claims = redact(told, limits, names)
+        texts = RunBorder(again_of).resolve(texts)
+    goal, inputs, workflow, scope, before, claims = redact(texts, limits, names)
     takes_one = pattern == "workflow"
     given = (workflow, inputs)
     followed = _checked_workflow(*given, goal=goal, limits=limits, desk=desk) if takes_one else {}

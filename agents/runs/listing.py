@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents.core.money import format_largest, format_sums
 from agents.core.request_kinds import KINDS
-from agents.core.results import WORDS, CameOf, words_of
+from agents.core.results import WORDS, ResultKind, words_of
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.engine.ending import LAST_WORDS
@@ -38,7 +38,7 @@ LISTENING = "Listening for its agent"
 ENDING = "Ending: waiting for what is open in its session"
 OUT = "Waiting for its agent to report a call"
 _ORDER = Keyset("created_at")
-_CAME_OF_ROLES = {WORDS[CameOf.NOTHING]: "waiting", WORDS[CameOf.BLOCKED]: "block"}
+_RESULT_ROLES = {WORDS[ResultKind.NOTHING]: "waiting", WORDS[ResultKind.BLOCKED]: "block"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _RunRow:
     """A run in the list: subject, amounts, outcome, launcher and duration."""
 
     run: Run
-    asked: str  # the highest amount that a person was asked about; "" for none
+    largest: str  # the highest amount that a person was asked about; "" for none
     paid: str  # in each currency; "" for nothing
     outcome: str
     wrote: str  # the beginning of what the agent wrote, or ""
@@ -92,33 +92,33 @@ def _ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
 
 def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[_RunRow]:
     """Return one page of the person's runs, newest first."""
-    found = wanted.keep(Run.objects.all())
+    matching = wanted.keep(Run.objects.all())
     name = wanted.given.get("launcher")
     if name and not wanted.unreadable:  # by id, so that nothing is read for an unknown person
         known = User.objects.filter(username=name).values_list("pk", flat=True).first()
-        found = found.none() if known is None else found.filter(launched_by=known)
+        matching = matching.none() if known is None else matching.filter(launched_by=known)
     place = _ORDER.place(Run, before)
-    found = _search_runs(
-        _ORDER.after(found, before),
+    matching = _search_runs(
+        _ORDER.after(matching, before),
         wanted.given,
         access.workspaces_of(user),
         after=place[1] if place else None,
     )
-    runs = list(found.select_related("launched_by", "agent").defer(*_UNSEEN))
+    runs = list(matching.select_related("launched_by", "agent").defer(*_UNSEEN))
     shown = _ORDER.cut(runs, PAGE)
     return Page(_rows(shown.rows, timezone.now()), shown.older)
 
 
 def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
     """Return the newest runs that contain the words of a text, at most a page."""
-    found = _search_runs(Run.objects.all(), {"text": text}, workspaces, after=None)
-    return list(found.defer(*_UNSEEN)[:PAGE])
+    matching = _search_runs(Run.objects.all(), {"text": text}, workspaces, after=None)
+    return list(matching.defer(*_UNSEEN)[:PAGE])
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
     """Return runs with requested and paid amounts, in at most four queries for a page."""
     paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
-    asked: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
+    amounts: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     letters, closed, waits = letter_tools(), closings(runs), waits_of(runs)
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
@@ -126,11 +126,11 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
         paid[run].append((currency, minor or 0))
     requests = Escalation.objects.filter(run__in=runs, amount_minor__isnull=False)
     for run, currency, minor in requests.values_list("run_id", "currency", "amount_minor"):
-        asked[run].append((currency, minor or 0))
+        amounts[run].append((currency, minor or 0))
     return [
         _RunRow(
             run=run,
-            asked=format_largest(asked[run.pk]),
+            largest=format_largest(amounts[run.pk]),
             paid=format_sums(paid[run.pk]),
             outcome=outcome_of(run, closed, waits),
             wrote=as_line(agent_words(run), _SHOWN),
@@ -153,12 +153,12 @@ class Closing:
 def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
     """Return people's answers to the last requests of runs, or that there was none in time."""
     by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
-    found = Escalation.objects.filter(
+    requests = Escalation.objects.filter(
         run__in=[run for run in runs if run.state == RunState.STOPPED],
         kind__in=by_stored,
         state__in=[*DECIDED, EscalationState.EXPIRED],
     )
-    rows = found.values_list("run_id", "decided_by__username", "kind", "state")
+    rows = requests.values_list("run_id", "decided_by__username", "kind", "state")
     return {
         run: Closing(
             f" {by} {by_stored[kind].what_was_done(state)}.",
@@ -177,8 +177,8 @@ def chip_of(run: Run, closed: Mapping[UUID, Closing]) -> tuple[str, str]:
     role, word = closed[run.pk].chip if run.pk in closed else RUN_ROLES[run.state]
     if run.state != RunState.DONE:
         return role, word
-    told = words_of(run.outcome)
-    return _CAME_OF_ROLES.get(told, role), told or word
+    words = words_of(run.outcome)
+    return _RESULT_ROLES.get(words, role), words or word
 
 
 def _is_listening(run: Run) -> bool:
@@ -189,15 +189,17 @@ def _is_listening(run: Run) -> bool:
 def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
     """Return what runs wait for, without those that wait for people."""
     waiting = [run for run in runs if run.state == RunState.WAITING and run.agent_id]
-    told = {run.pk: LISTENING for run in waiting if _is_listening(run)}
-    others = [run.pk for run in waiting if run.pk not in told]
+    texts = {run.pk: LISTENING for run in waiting if _is_listening(run)}
+    others = [run.pk for run in waiting if run.pk not in texts]
     if others:
-        asked = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
+        requests = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
         ends = AgentCall.objects.filter(run=OuterRef("pk"), key=LAST_WORDS)
-        found = Run.objects.filter(~Exists(asked), pk__in=others).annotate(is_ending=Exists(ends))
-        rows = found.values_list("pk", "is_ending")
-        told.update((pk, ENDING if is_ending else OUT) for pk, is_ending in rows)
-    return told
+        unasked = Run.objects.filter(~Exists(requests), pk__in=others).annotate(
+            is_ending=Exists(ends)
+        )
+        rows = unasked.values_list("pk", "is_ending")
+        texts.update((pk, ENDING if is_ending else OUT) for pk, is_ending in rows)
+    return texts
 
 
 def outcome_of(run: Run, closed: Mapping[UUID, Closing], waits: Mapping[UUID, str]) -> str:
@@ -210,12 +212,12 @@ def outcome_of(run: Run, closed: Mapping[UUID, Closing], waits: Mapping[UUID, st
         return with_name(str(answer), run) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
         return waits.get(run.pk, "Waiting for a person")
-    said = closed[run.pk].sentence if run.pk in closed else ""
-    return f"{end_sentence(run.stop_reason)}{said}" or "In progress"
+    closing = closed[run.pk].sentence if run.pk in closed else ""
+    return f"{end_sentence(run.stop_reason)}{closing}" or "In progress"
 
 
 def _search_runs(
-    found: QuerySet[Run], given: Mapping[str, str], workspaces: Sequence[int], *, after: UUID | None
+    runs: QuerySet[Run], given: Mapping[str, str], workspaces: Sequence[int], *, after: UUID | None
 ) -> QuerySet[Run]:
     """Return a page of the runs that contain the given words, newest first.
 
@@ -228,26 +230,26 @@ def _search_runs(
         if name in given
         for texts in [spellings(given[name], workspaces) if name == "text" else [given[name]]]
     ]
-    if found.query.is_empty():
-        return found
+    if runs.query.is_empty():
+        return runs
     if not all(all(one.ways) for one in words):
-        return found.none()
+        return runs.none()
     if not words:
         # In the list's order, a rare state would be looked for in all runs.
         if not _is_rare(given.get("state")):
-            return newest(found, workspaces, "created_at", PAGE + 1)
+            return newest(runs, workspaces, "created_at", PAGE + 1)
     elif connection.vendor == "sqlite":
-        keys = newest_on_sqlite(found, words, workspaces, after=after, most=PAGE + 1)
-        found = Run.objects.filter(pk__in=keys)
+        keys = newest_on_sqlite(runs, words, workspaces, after=after, most=PAGE + 1)
+        runs = Run.objects.filter(pk__in=keys)
     else:
-        found = found.filter(*map(HasWords, words))
-        ours = found.filter(workspace__in=workspaces).order_by()
+        runs = runs.filter(*map(HasWords, words))
+        ours = runs.filter(workspace__in=workspaces).order_by()
         keys = list(ours.values_list("pk", flat=True)[: FEW + 1])
         if len(keys) > FEW:
-            return newest(found, workspaces, "created_at", PAGE + 1)
-        found = Run.objects.filter(pk__in=keys)
+            return newest(runs, workspaces, "created_at", PAGE + 1)
+        runs = Run.objects.filter(pk__in=keys)
     # Adding 0 hides the column from its index, by which SQLite would read every run.
-    page = found.alias(of=F("workspace") + 0).filter(of__in=workspaces)
+    page = runs.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     return page.order_by("-created_at", "-pk")[: PAGE + 1]
 
 

@@ -66,15 +66,15 @@ def messages_of(steps: Sequence[Step]) -> list[_StepMessage]:
 
 
 def _of_model(step: Step) -> Iterable[_StepMessage]:
-    asked = step.asked
-    role = str(asked.get("role", "")).replace("_", " ")
-    inputs, guide = asked.get("inputs") or {}, asked.get("guide") or {}
+    question = step.asked
+    role = str(question.get("role", "")).replace("_", " ")
+    inputs, guide = question.get("inputs") or {}, question.get("guide") or {}
     parts = _parts(inputs)
     folded = [part for part in parts if part.parts]  # earlier messages: long
-    if asked.get("role") in ROLES:  # another release may have had other roles
-        instructions = prompt(asked["role"], at_desk="desk" in inputs or "desk" in guide)
+    if question.get("role") in ROLES:  # another release may have had other roles
+        instructions = prompt(question["role"], at_desk="desk" in inputs or "desk" in guide)
         if (step.reply or {}).get("form") == TOOL_FORM:
-            instructions = prompt_with_tools(asked["role"], guide.get("desk") or {})
+            instructions = prompt_with_tools(question["role"], guide.get("desk") or {})
         folded.append(_Part("Instructions, as this release sends them", instructions))
     if "schema" in guide:
         folded.append(_Part("Form that the answer must have", _as_text(guide["schema"])))
@@ -84,7 +84,7 @@ def _of_model(step: Step) -> Iterable[_StepMessage]:
         yield _unanswered(step, "The model")
         return
     reply = reply_of(step)
-    words, said = _said(str(reply.get("text", "")))
+    words, shown = _said(str(reply.get("text", "")))
     calls = reply.get("tool_calls", ())
     notes = [f"{step.attempts} attempts; only the last answer is kept."] * (step.attempts > 1)
     if cached := reply.get("cached_tokens"):
@@ -99,17 +99,17 @@ def _of_model(step: Step) -> Iterable[_StepMessage]:
         notes.append(f"It proposed {len(more) + 1} calls, which were reviewed one after another.")
     ignored = [_Part("Ignored call", call) for call in calls]
     title = f"The model {step.model} answered, as {role}"
-    yield _StepMessage(step, "bot", title, words=words, parts=[*said, *ignored], notes=notes)
+    yield _StepMessage(step, "bot", title, words=words, parts=[*shown, *ignored], notes=notes)
 
 
 def _said(text: str) -> tuple[str, Sequence[_Part]]:
     """Return a model's answer as words and parts."""
     try:
-        said = parse(text)
+        reply = parse(text)
     except BadJson:
         words, fields = split_output(text)
         return words, [_Part(label, value) for label, value in fields.items()]
-    return _proposed(said)
+    return _proposed(reply)
 
 
 def _proposed(action: Json) -> tuple[str, Sequence[_Part]]:
@@ -170,8 +170,8 @@ def _unanswered(step: Step, who: str) -> _StepMessage:
     role = "failed" if step.failed else "waiting"
     words = end_sentence(step.failed) if step.failed else ""
     lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
-    said = "gave no usable answer" if step.failed else "has not answered yet"
-    return _StepMessage(step, role, f"{who} {said}", role=role, words=words, notes=lost)
+    text = "gave no usable answer" if step.failed else "has not answered yet"
+    return _StepMessage(step, role, f"{who} {text}", role=role, words=words, notes=lost)
 
 
 def _parts(value: Json, about: tuple[str, int] | None = None) -> list[_Part]:

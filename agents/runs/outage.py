@@ -35,11 +35,11 @@ def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outa
     mine = [part.workspace_id for part in parts]
     queued = Run.objects.filter(workspace__in=mine, state=RunState.QUEUED, wake_at__gt=Now())
     waiting, now = queued.count(), timezone.now()
-    told = [e for e in failing if waiting or (e.rests_until and e.rests_until > now)]
-    told.sort(key=lambda e: (e.rests_until is None, e.rests_until or now, e.address))
-    if not told:
+    shown = [e for e in failing if waiting or (e.rests_until and e.rests_until > now)]
+    shown.sort(key=lambda e: (e.rests_until is None, e.rests_until or now, e.address))
+    if not shown:
         return None
-    return Outage(told, waiting, may_try=any(part.role in _TRIES for part in parts))
+    return Outage(shown, waiting, may_try=any(part.role in _TRIES for part in parts))
 
 
 def outage_of_run() -> Outage | None:
@@ -72,6 +72,6 @@ def try_models(*, by: User, at: datetime) -> int:
 def _wake(workspace_id: int, by: User, at: datetime) -> int:
     with transaction.atomic():
         woken = wake_runs(Run.objects.filter(workspace=workspace_id))
-        said = Entry("models.tried", {"woken": woken}, by.get_username())
-        append_events([said], workspace_id=workspace_id, at=at)
+        entry = Entry("models.tried", {"woken": woken}, by.get_username())
+        append_events([entry], workspace_id=workspace_id, at=at)
         return woken

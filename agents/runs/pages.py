@@ -41,7 +41,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 
 @page
-def run(request: HttpRequest, pk: UUID) -> HttpResponse:
+def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run: its goal, each step, and its outcome."""
     return show_run(request, access.run_for(access.person(request), pk))
 
@@ -49,23 +49,21 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 @page
 def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return a run's result as JSON, as the command line prints it."""
-    found = access.run_for(access.person(request), pk)
-    return JsonResponse(results.result(found), json_dumps_params={"ensure_ascii": False})
+    run = access.run_for(access.person(request), pk)
+    return JsonResponse(results.result(run), json_dumps_params={"ensure_ascii": False})
 
 
 @page
 def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
     """Show what was asked and answered in a turn as messages, or as text."""
-    found = access.run_for(access.person(request), pk)
-    steps = (
-        [] if found.is_emptied else steps_of_turn(list(found.steps.order_by("position")), number)
-    )
+    run = access.run_for(access.person(request), pk)
+    steps = [] if run.is_emptied else steps_of_turn(list(run.steps.order_by("position")), number)
     if not steps:
         raise Http404
     text = "\n\n".join(raw_of(steps))
     if request.GET.get("as") == "text":
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
-    shown = {"run": found, "number": number, "is_masked": bool(MASKED.search(text)), "nav": "runs"}
+    shown = {"run": run, "number": number, "is_masked": bool(MASKED.search(text)), "nav": "runs"}
     return render(request, "runs/turn.html", {**shown, "messages": messages_of(steps)})
 
 
@@ -73,14 +71,14 @@ def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stop a run for good; 409 if it has ended or moved meanwhile."""
     user = access.person(request)
-    found = access.run_to_cancel(user, pk)
+    run = access.run_to_cancel(user, pk)
     reason = request.POST.get("reason", "").strip()
     if not reason:
         return show_run(
-            request, found, sentence="Enter a reason. It is kept in the audit log.", status=422
+            request, run, sentence="Enter a reason. It is kept in the audit log.", status=422
         )
     try:
-        launching.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
+        launching.cancel(run_id=run.pk, by=user, reason=reason, at=timezone.now())
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
         return show_run(request, access.run_for(user, pk), sentence=str(no), status=status)
@@ -91,11 +89,11 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Repeat a run that left something to do; 409 if it may not be repeated."""
     user = access.person(request)
-    found = access.run_to_launch_again(user, pk)
+    run = access.run_to_launch_again(user, pk)
     try:
-        newer = launching.launch_again(run_id=found.pk, by=user, at=timezone.now())
+        newer = launching.launch_again(run_id=run.pk, by=user, at=timezone.now())
     except refusal.Refused as no:
-        return show_run(request, found, sentence=str(no), status=409)
+        return show_run(request, run, sentence=str(no), status=409)
     return redirect("run", pk=newer.pk)
 
 
@@ -103,65 +101,65 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Launch a run that continues an ended one; 422 for a bad goal, 409 if it may not."""
     user = access.person(request)
-    found = access.run_to_launch_again(user, pk)
+    run = access.run_to_launch_again(user, pk)
     goal = request.POST.get("goal", "").strip()
     try:
-        newer = launching.ask_on(run_id=found.pk, goal=goal, by=user, at=timezone.now())
+        newer = launching.ask_on(run_id=run.pk, goal=goal, by=user, at=timezone.now())
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_goal") else 409
-        return show_run(request, found, sentence=str(no), status=status)
+        return show_run(request, run, sentence=str(no), status=status)
     return redirect("run", pk=newer.pk)
 
 
 def show_run(
-    request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
+    request: HttpRequest, run: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
     """Render the page of a run; after a refusal with its sentence."""
-    part = access.membership(access.person(request), found.workspace_id)
+    part = access.membership(access.person(request), run.workspace_id)
     may_audit = part.role in access.AUDITS
-    events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
+    events = Event.objects.filter(run=run).order_by("-pk").select_related("run")
     if not may_audit:  # they read what people said about its calls, which is nowhere else
         events = events.filter(kind__in=("effect.done", "effect.refused")).exclude(actor="")
     newest = read_events(events.prefetch_related("texts"), _LINES)
-    live = trace.run_page(found, before=whole_number(request.GET.get("before", "")))
+    live = trace.run_page(run, before=whole_number(request.GET.get("before", "")))
     may_settle = bool(live["page"].lost) and part.role in access.DECIDES
-    may_run_again = part.role in access.LAUNCHES and _can_run_again(found)
+    may_run_again = part.role in access.LAUNCHES and _can_run_again(run)
     shown = {
         **live,
         "may_audit_here": may_audit,
         "lines": tell_events(newest),
         "most_lines": _LINES,
-        "may_settle": may_settle and not is_own(found, part.user_id),
+        "may_settle": may_settle and not is_own(run, part.user_id),
         "unknown": EFFECT_UNKNOWN,
-        "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
+        "may_cancel": part.role in access.CANCELS and run.state not in ENDED,
         # The page grows while it is read: nothing below its steps may be pushed down.
-        "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
+        "is_watched": run.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": may_run_again,
-        "switch": _switch_still_on(found, live["page"].steps) if may_run_again else None,
-        "may_ask_on": part.role in access.LAUNCHES and _can_be_asked_on(found),
+        "switch": _switch_still_on(run, live["page"].steps) if may_run_again else None,
+        "may_ask_on": part.role in access.LAUNCHES and _can_be_asked_on(run),
         "sentence": sentence,
         "nav": "runs",
     }
     return render(request, "runs/detail.html", shown, status=status)
 
 
-def _can_run_again(found: Run) -> bool:
+def _can_run_again(run: Run) -> bool:
     """Tell whether a run left something to do and has not been launched again."""
-    is_real = not (found.erased_at or found.simulation)
-    return is_real and launching.leaves_work(found) and not found.launched_again.exists()
+    is_real = not (run.erased_at or run.simulation)
+    return is_real and launching.leaves_work(run) and not run.launched_again.exists()
 
 
-def _switch_still_on(found: Run, steps: Sequence[Step]) -> KillSwitch | None:
+def _switch_still_on(run: Run, steps: Sequence[Step]) -> KillSwitch | None:
     """Return the switch that would stop a new run at the action that ended this one, or None."""
     held = [step.asked["tool"] for step in steps if step.failed == "killed"]
     if not held:
         return None
-    standing = KillSwitch.objects.standing().filter(workspace=found.workspace_id, trial_at=None)
-    return next((switch for switch in standing if switch.stops(found, held[-1])), None)
+    standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id, trial_at=None)
+    return next((switch for switch in standing if switch.stops(run, held[-1])), None)
 
 
-def _can_be_asked_on(found: Run) -> bool:
-    return launching.can_be_asked_on(found) and not found.launched_again.exists()
+def _can_be_asked_on(run: Run) -> bool:
+    return launching.can_be_asked_on(run) and not run.launched_again.exists()
 
 
 # The kill switches: see what is stopped, press one, release one in stages.

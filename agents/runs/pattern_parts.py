@@ -37,14 +37,14 @@ def tasks(steps: Sequence[Step], now: datetime) -> Json:
     plan = review["action"]["tasks"] if review else []
     spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
     scale = axis(list(spans.values()))
-    found = [_task(task, steps, spans, scale) for task in plan]
+    shown = [_task(task, steps, spans, scale) for task in plan]
     figures = _aggregate(steps)
     return {
-        "tasks": found,
+        "tasks": shown,
         "quarters": scale.quarters,
         "health": _health(figures),
         "failed": _missing(figures),
-        "has_late": any(one.role == "failed" for task in found for one in task.attempts),
+        "has_late": any(one.role == "failed" for task in shown for one in task.attempts),
         "parts": _parts(steps, figures),
         "brief": _brief(steps),
     }
@@ -59,14 +59,14 @@ class Task:
     role: str
     word: str
     attempts: Sequence[_TaskAttempt]
-    told: str
+    text: str
 
 
 @dataclass(frozen=True)
 class _TaskAttempt:
     bar: Bar
     role: str
-    told: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _WorkerPart:
     """A part of the figures, in words; "" if unknown."""
 
     name: str
-    told: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _task(
     tried = with_unit(count, "attempts") if count else "not begun"
     why = why_not(own[-1].failed) if own else ""
     earlier = [why_not(step.failed) for step in own[:-1] if step.failed]
-    told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
-    return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, told)
+    text = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
+    return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, text)
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
@@ -124,48 +124,48 @@ def _standing(own: Sequence[Step]) -> tuple[str, str]:
 
 
 def _aggregate(steps: Sequence[Step]) -> Json:
-    asked = next((s.asked for s in steps if s.key == "finalize"), None)
-    return asked["inputs"]["aggregate"] if asked else None
+    request = next((s.asked for s in steps if s.key == "finalize"), None)
+    return request["inputs"]["aggregate"] if request else None
 
 
-def _health(found: Json) -> tuple[str, str] | None:
+def _health(aggregate: Json) -> tuple[str, str] | None:
     """Return role and word of the health among the figures; None if there is none."""
-    health = (found or {}).get("health")
+    health = (aggregate or {}).get("health")
     return _HEALTH.get(str(health), ("failed", str(health))) if health else None
 
 
-def _missing(found: Json) -> Sequence[str]:
+def _missing(aggregate: Json) -> Sequence[str]:
     """Return the tasks without an answer."""
-    failed = found.get("failed_tasks", []) if found else []
+    failed = aggregate.get("failed_tasks", []) if aggregate else []
     return [tool_title(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
-def _parts(steps: Sequence[Step], found: Json) -> list[_WorkerPart]:
+def _parts(steps: Sequence[Step], aggregate: Json) -> list[_WorkerPart]:
     """Return the figures by part, without what the page says elsewhere; none before there are."""
     planned: Json = next((s.asked["inputs"] for s in steps if s.key == "plan"), {})
-    told = {*planned, "health", "failed_tasks", "missing"}
+    shown = {*planned, "health", "failed_tasks", "missing"}
     return [
         _WorkerPart(
             label_of(name),
             fields_in_words(dict(sorted(value.items())))
             if isinstance(value, dict) and not money_of(value)
-            else field_in_words(name, value, currency_of(found or {})),
+            else field_in_words(name, value, currency_of(aggregate or {})),
         )
-        for name, value in (found or {}).items()
-        if name not in told
+        for name, value in (aggregate or {}).items()
+        if name not in shown
     ]
 
 
 def _brief(steps: Sequence[Step]) -> _Written | None:
     """Return the newest brief that was reviewed; None before there is one."""
     reviewed = [s for s in steps if s.kind == "review" and s.asked["action"]["kind"] == "brief"]
-    said = reviewed[-1].reply if reviewed else None
-    if not said:
+    review = reviewed[-1].reply if reviewed else None
+    if not review:
         return None
-    text = str(said["action"]["answer"])
-    if said["allows"]:
-        return _Written(text, *RULING_ROLES[said["decision"]], "")
-    return _Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))
+    text = str(review["action"]["answer"])
+    if review["allows"]:
+        return _Written(text, *RULING_ROLES[review["decision"]], "")
+    return _Written(text, "block", "Withheld", str(review["deciding"]["sentence"]))
 
 
 # Routing: the chain of specialists that a case went through.
@@ -173,13 +173,13 @@ def _brief(steps: Sequence[Step]) -> _Written | None:
 
 def way(steps: Sequence[Step], now: datetime) -> Json:
     """Return the specialists' attempts, in order."""
-    found = []
+    attempts = []
     for step in steps:
         if step.kind != "use":
             continue
         reply = step.reply if isinstance(step.reply, dict) else {}
         role, icon, word = _standing_of_attempt(step, str(reply.get("status", "")))
-        found.append(
+        attempts.append(
             SpecialistAttempt(
                 number=step.key.partition("/")[0],
                 target=tool_title(str(step.asked["tool"])),
@@ -189,7 +189,7 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
                 why=end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
             )
         )
-    return {"attempts": found}
+    return {"attempts": attempts}
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,14 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
         elif step.kind == "review" and step.key == f"{name}/review":
             part.is_busy = False
         elif step.key.partition("#")[0] == f"{name}/person" and step.reply:
-            asked = part.round_of(step.asked["action"].get("round", 1))
-            asked.instructions = str(step.reply.get("correction", ""))
+            round_ = part.round_of(step.asked["action"].get("round", 1))
+            round_.instructions = str(step.reply.get("correction", ""))
         elif step.kind == "ask" and step.reply:
             _take_text(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
         part.round_of(1)
-        for found in part.rounds:
-            found.missing = "never" if is_over else "not yet"
+        for round_ in part.rounds:
+            round_.missing = "never" if is_over else "not yet"
     return {"parts": list(parts.values()), "one_model": _one_model(steps)}
 
 
@@ -253,13 +253,13 @@ class _Phase:
     name: str
     role: str
     icon: str
-    told: str
+    text: str
 
 
 @dataclass
 class _Round:
     number: int
-    said: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
+    events: dict[str, Json] = field(default_factory=dict)  # recorded facts by kind of line
     assessment: Assessment | None = None
     instructions: str = ""  # of the person who sent it back
     missing: str = "not yet"  # shown while the phase is open
@@ -267,26 +267,26 @@ class _Round:
     @property
     def verdict(self) -> tuple[str, str, str]:
         """Return role, icon and words of the judge's verdict."""
-        word = self.said.get("verdict.rendered", {}).get("verdict", "")
-        if "step.halted" in self.said:
+        word = self.events.get("verdict.rendered", {}).get("verdict", "")
+        if "step.halted" in self.events:
             word = "halt"
-        if not word and "human.asked" in self.said:
+        if not word and "human.asked" in self.events:
             word = "ask_human"
         icon = "waiting" if self.missing == "not yet" else "skip"
         return _VERDICTS.get(word, ("waiting", icon, self.missing))
 
     @property
     def reason(self) -> str:
-        said = self.said.get("verdict.rendered", {}) or self.said.get("step.halted", {})
-        return str(said.get("reason", ""))
+        event = self.events.get("verdict.rendered", {}) or self.events.get("step.halted", {})
+        return str(event.get("reason", ""))
 
     @property
     def triggers(self) -> Sequence[str]:
-        return [str(t) for t in self.said.get("drift.reconciled", {}).get("triggers", [])]
+        return [str(t) for t in self.events.get("drift.reconciled", {}).get("triggers", [])]
 
     @property
     def correction(self) -> str:
-        return str(self.said.get("step.reoriented", {}).get("correction", ""))
+        return str(self.events.get("step.reoriented", {}).get("correction", ""))
 
     @property
     def went_well(self) -> bool:
@@ -295,12 +295,12 @@ class _Round:
 
     @property
     def question(self) -> str:
-        return str(self.said.get("human.asked", {}).get("question", ""))
+        return str(self.events.get("human.asked", {}).get("question", ""))
 
     @property
     def answer(self) -> str:
-        said = self.said.get("human.answered", {})
-        return answer_in_words(said["decision"], said["by"], "the draft") if said else ""
+        event = self.events.get("human.answered", {})
+        return answer_in_words(event["decision"], event["by"], "the draft") if event else ""
 
 
 @dataclass
@@ -308,7 +308,7 @@ class StepPart:
     """One step of the declared workflow."""
 
     name: str
-    told: Json = None  # the line on how the commitment was given
+    commitment_facts: Json = None  # the line on how the commitment was given
     commitment: Commitment | None = None
     rounds: list[_Round] = field(default_factory=list)
     calls: int = 0
@@ -323,7 +323,7 @@ class StepPart:
 
     @property
     def ribbons(self) -> list[tuple[_Round, list[_Phase]]]:
-        return [(found, _phases(self, found)) for found in self.rounds]
+        return [(round_, _phases(self, round_)) for round_ in self.rounds]
 
     @property
     def standing(self) -> tuple[str, str, str]:
@@ -332,7 +332,7 @@ class StepPart:
             words = "running" if self.is_busy else "not supervised"
             return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
         newest = self.rounds[-1]
-        if "step.accepted" in newest.said:
+        if "step.accepted" in newest.events:
             return "approve", "approve", "accepted"
         return newest.verdict
 
@@ -351,26 +351,26 @@ def _take_text(part: StepPart, key: str, text: str) -> None:
     if key == f"{part.name}/commit":
         part.commitment = read_commitment(text)
     elif key == f"{part.name}/post":
-        done = sum(found.assessment is not None for found in part.rounds)
+        done = sum(round_.assessment is not None for round_ in part.rounds)
         part.round_of(done + 1).assessment = read_assessment(text)
 
 
 def _take_event(part: StepPart, kind: str, facts: Json) -> None:
     if kind == "checkpoint.committed":
-        part.told = facts
-        part.round_of(1).said[kind] = facts
+        part.commitment_facts = facts
+        part.round_of(1).events[kind] = facts
     elif kind == "convergence.cap_reached":
         part.is_capped = True
     else:
-        part.round_of(int(facts.get("round", 1))).said[kind] = facts
+        part.round_of(int(facts.get("round", 1))).events[kind] = facts
 
 
-def _phases(part: StepPart, found: _Round) -> list[_Phase]:
-    said = found.said
-    given = part.told
-    assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
-    role, icon, words = found.verdict
-    commit = unfinished = found.missing
+def _phases(part: StepPart, round_: _Round) -> list[_Phase]:
+    events = round_.events
+    given = part.commitment_facts
+    assessed, drift = events.get("checkpoint.assessed"), events.get("drift.reconciled")
+    role, icon, words = round_.verdict
+    commit = unfinished = round_.missing
     if given:
         unfinished = "not finished"
         commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
@@ -380,19 +380,21 @@ def _phases(part: StepPart, found: _Round) -> list[_Phase]:
         _phase(
             "Self-check",
             bool(assessed),
-            _assessment_text(assessed) or found.missing,
+            _assessment_text(assessed) or round_.missing,
             good=_keeps_commitment(assessed),
         ),
-        _phase("Comparison", bool(drift), _drift(drift) or found.missing, good=not found.triggers),
+        _phase(
+            "Comparison", bool(drift), _drift(drift) or round_.missing, good=not round_.triggers
+        ),
         _Phase("Verdict", role, icon, words),
     ]
 
 
-def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> _Phase:
+def _phase(name: str, is_over: bool, text: str, *, good: bool = True) -> _Phase:
     if not is_over:
-        return _Phase(name, "waiting", "dot", told)
+        return _Phase(name, "waiting", "dot", text)
     role = "approve" if good else "escalate"
-    return _Phase(name, role, role, told)
+    return _Phase(name, role, role, text)
 
 
 def _calls(part: StepPart) -> str:

@@ -45,18 +45,18 @@ _NOT_COUNTED = frozenset({"done", "running"})
 
 def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
     """Return the template context for the live part of a run's page; `before` as in `trace`."""
-    found = trace(run, before=before)
+    page = trace(run, before=before)
     part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))
     waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,
-        "page": found,
+        "page": page,
         "has_ended": run.state in ENDED,
-        "is_older": bool(found.shown) and found.shown[-1].number < len(found.turns),
+        "is_older": bool(page.shown) and page.shown[-1].number < len(page.turns),
         "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,
         "part": part,
-        "above": read(found.steps, timezone.now()) if read else {},
+        "above": read(page.steps, timezone.now()) if read else {},
     }
 
 
@@ -78,7 +78,7 @@ class _Trace:
     moved: str  # "" for nothing
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
     untold: tuple[str, str]  # sums that no letter states, once the run is over, and why
-    asked: str  # the proposed payment; "" for none
+    proposed: str  # the proposed payment; "" for none
     tokens: int
     cost: str
     seconds: float
@@ -103,7 +103,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
             held[step.pk].step = step  # read already
     effects = {effect.step_id: effect for effect in run.effects.all()}
     limits = run.limits
-    found = results.result(run, steps)
+    summary = results.result(run, steps)
     turns = (
         []
         if run.is_emptied
@@ -113,7 +113,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
             held,
             effects,
             now,
-            blocks=found.get("blocks", []),
+            blocks=summary.get("blocks", []),
             stopped=_stopped_turns(run, steps),
             is_over=run.state in ENDED,
             errors_fail=limits.reference.errors_fail,
@@ -121,7 +121,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
     spent = _spending(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    asked = [turn.money for turn in turns if turn.money]
+    amounts = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     closed, is_busy = closings([run]), run.state == RunState.RUNNING
     waited = sum(_wait_seconds(one, now) for one in held.values())
@@ -134,14 +134,14 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
         end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
-        result=found,
+        result=summary,
         ending=_ending_of(run, turns),
         waiting=open_ones[0] if open_ones else None,
         waits="" if open_ones else waits_of([run]).get(run.pk, ""),
         moved=moved_sums(effects.values()) or _letters(effects.values()),
         lost=_lost(effects.values(), run),
         untold=_untold(run, effects.values()) if run.state in ENDED else ("", ""),
-        asked="" if run.is_emptied else _asked_text(asked, acts),  # its steps had the amount
+        proposed="" if run.is_emptied else _asked_text(amounts, acts),  # its steps had the amount
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=spent.seconds,
@@ -213,20 +213,22 @@ def _wait_seconds(escalation: Escalation, now: datetime) -> float:
     return (end - escalation.created_at).total_seconds()
 
 
-def _asked_text(asked: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> str:
-    return _proposed_text(asked) if asked or not acts else f"of {len(acts)} proposed"
+def _asked_text(amounts: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> str:
+    return _proposed_text(amounts) if amounts or not acts else f"of {len(acts)} proposed"
 
 
-def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
+def _proposed_text(amounts: Sequence[tuple[str, int]]) -> str:
     """Return the largest proposed payment in words, as proposals may repeat each other.
 
     Amounts in two currencies are not compared: the largest of each is named.
     """
-    if not asked:
+    if not amounts:
         return "no payment or change proposed"
-    told = format_largest(asked)
+    largest = format_largest(amounts)
     return (
-        f"of {told} proposed" if len(asked) == 1 else f"largest of {len(asked)} proposals: {told}"
+        f"of {largest} proposed"
+        if len(amounts) == 1
+        else f"largest of {len(amounts)} proposals: {largest}"
     )
 
 
@@ -243,8 +245,8 @@ def _untold(run: Run, effects: Iterable[Effect]) -> tuple[str, str]:
     paid = [e for e in _done_effects(effects) if is_told_of(e.tool)]
     if all((e.amount_minor, e.currency) in written for e in paid):
         return "", ""
-    found = untold_effects(since=run.created_at).filter(run=run)
-    left = list(found.values_list("currency", "amount_minor", failed_letter()))
+    untold = untold_effects(since=run.created_at).filter(run=run)
+    left = list(untold.values_list("currency", "amount_minor", failed_letter()))
     if not left:
         return "", ""
     code = EMAIL_FAILED if any(has_failed for *_, has_failed in left) else run.stop_reason
@@ -278,12 +280,12 @@ def _lost(effects: Iterable[Effect], run: Run) -> list[tuple[Effect, str]]:
 
 def _question(effect: Effect, subject: str) -> str:
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
-    asked = format_money(effect.amount_minor, effect.currency) if effect.amount_minor else ""
+    amount = format_money(effect.amount_minor, effect.currency) if effect.amount_minor else ""
     return ask_in_words(
         effect.run.desk,
         EFFECT_UNKNOWN.stored,
         action,
-        asked=asked,
+        amount=amount,
         subject=subject or "nobody",
     )
 
@@ -294,13 +296,13 @@ def _end(run: Run, turns: Sequence[RunTurn], closed: Mapping[UUID, Closing]) -> 
         return by_hand
     code = run.stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
-    said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
+    sentences = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
     closing = closed[run.pk].sentence if run.pk in closed else ""
     # A blocked call does not end an external agent's run, so the reason of the end names none.
     blocked = [turn for turn in turns if turn.ruling and turn.ruling["verdict"] == "block"]
     calls = sum(turn.writes for turn in blocked) if run.agent_id else 0
     before = f" Before that, the policy blocked {with_unit(calls, 'calls')}." if calls else ""
-    return f"{end_sentence(run.stop_reason, said[-1] if said else '')}{before}{closing}"
+    return f"{end_sentence(run.stop_reason, sentences[-1] if sentences else '')}{before}{closing}"
 
 
 def _spending(steps: Sequence[Step]) -> Spent:

@@ -46,11 +46,11 @@ class RunTurn:
     number: int  # from 1, as people count them
     name: str  # 2, dispatch/sales, finalize
     title: str
-    asked: str  # the main argument as proposed: an amount, else a date or a choice
+    proposed: str  # the main argument as proposed: an amount, else a date or a choice
     final: str  # the same as it ran or may run
     money: tuple[str, int] | None  # currency and minor units of the proposed payment
     writes: bool  # it proposes a call that changes something
-    said: str
+    summary: str
     note: str  # the agent's own words beside an answer, or ""
     ignored: Sequence[str]  # tool calls that a model sent unasked
     role: str  # a ruling's or the step's own: running, failed, waiting
@@ -72,11 +72,11 @@ class RunTurn:
     @property
     def calls_in_words(self) -> str:
         """Return the models asked, how often, and with how many tokens: to them + from them."""
-        asked: dict[str, list[Step]] = {}
+        by_model: dict[str, list[Step]] = {}
         for step in self.steps:
             if step.model:
-                asked.setdefault(step.model, []).append(step)
-        return " ".join(_calls_in_words(model, calls) for model, calls in asked.items())
+                by_model.setdefault(step.model, []).append(step)
+        return " ".join(_calls_in_words(model, calls) for model, calls in by_model.items())
 
     @property
     def expires(self) -> str:
@@ -199,23 +199,25 @@ def _turn(
     if block and role == "done":
         role, word = "block", "Blocked" if called else "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
-    said = summary_of(steps, action, is_output=is_output)
-    if said and decision == "block" and action and action["kind"] == "final":
-        said = f"Not accepted: “{said}”"
+    summary = summary_of(steps, action, is_output=is_output)
+    if summary and decision == "block" and action and action["kind"] == "final":
+        summary = f"Not accepted: “{summary}”"
     if called:
-        said = f"{block['sentence']} {said}"
+        summary = f"{block['sentence']} {summary}"
     elif block and role == "block" and not action:
-        is_prose = len(said) <= _QUOTED and not said.lstrip().startswith(("{", "`"))
-        said = f"{block['sentence']} It was: {said}" if is_prose and said else block["sentence"]
+        is_prose = len(summary) <= _QUOTED and not summary.lstrip().startswith(("{", "`"))
+        summary = (
+            f"{block['sentence']} It was: {summary}" if is_prose and summary else block["sentence"]
+        )
     return RunTurn(
         number=number,
         name=name,
         title=tool_title(called["name"]) if called else title_of(name, steps, action),
-        asked=lead_in_words(desk, action),
+        proposed=lead_in_words(desk, action),
         final=lead_in_words(desk, action, ran or patch_of(escalation)),
         money=amount_of(desk, action),
         writes=is_write(desk, action or called),
-        said=with_islands(said),
+        summary=with_islands(summary),
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,
@@ -246,9 +248,9 @@ def _calls_in_words(model: str, calls: Sequence[Step]) -> str:
 
 def _decision(review: Step) -> str:
     """Return a review's decision; a step's output that is kept as its note is approved."""
-    reply, asked = reply_of(review), review.asked["action"]
+    reply, action = reply_of(review), review.asked["action"]
     is_kept = "note" in (reply["action"] or {})
-    is_approved = is_kept and reply["allows"] and is_output_of_step(_group(review.key), asked)
+    is_approved = is_kept and reply["allows"] and is_output_of_step(_group(review.key), action)
     return "approve" if is_approved else str(reply["decision"])
 
 
@@ -286,18 +288,18 @@ def _role_of_call(step: Step) -> str:
 def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:
     """Return by turn the block of an unusable reply, or of one without a review."""
     inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
-    told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
-    return {str(block["step"]): block for block in told if block["rule"] in _UNREVIEWED}
+    blocked = [*blocks, *(block for request in inputs for block in request.get("blocked", ()))]
+    return {str(block["step"]): block for block in blocked if block["rule"] in _UNREVIEWED}
 
 
 def cost_of(steps: Sequence[Step]) -> str:
     """Return the models' cost; one call of unknown price makes the sum unknown."""
-    asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
-    if not asked:
+    calls = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
+    if not calls:
         return ""
-    if any(step.cost_micro_usd is None for step in asked):
+    if any(step.cost_micro_usd is None for step in calls):
         return "unknown"
-    return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
+    return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in calls) / 1_000_000:.3f}"
 
 
 def busy_since(steps: Sequence[Step]) -> datetime | None:

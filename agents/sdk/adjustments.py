@@ -448,10 +448,10 @@ def apply_patch(
     try:
         args = arguments.read(left)
     except BadArguments as error:
-        name, _, said = str(error).partition(": ")
+        name, _, why = str(error).partition(": ")
         known = {one.name: one for one in fields}
         is_known = name in may or name in known
-        sentence = f"{label_of(name)}: {said}." if is_known else f"{error}."
+        sentence = f"{label_of(name)}: {why}." if is_known else f"{error}."
         if name in known and error.__cause__:  # the library's words are a programmer's
             argument, _, part = name.partition(".")
             value = left[argument]

@@ -148,8 +148,8 @@ _EDGE = _Token("edge", "\n", 0, 0, "\n")
 def read_amounts(text: str) -> tuple[Amount, ...]:
     """Return the places of a text that look like money, in order, in linear time."""
     reader = _AmountReader(text)
-    found = (reader.amount_of(run) for at, run in reader.runs.items() if run[0] == at)
-    return tuple(one for one in found if one)
+    amounts = (reader.amount_of(run) for at, run in reader.runs.items() if run[0] == at)
+    return tuple(one for one in amounts if one)
 
 
 def ways_to_write(value: Money, text: str) -> list[str]:
@@ -162,8 +162,8 @@ def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:
     """Return what looks like an amount in this or a common currency, as the text writes it."""
     known = {currency, "EUR", "USD", "GBP"}
     own = (one for one in read_amounts(text) if not one.is_thing)
-    found = (one.text for one in own if known & {code.strip("?") for code in one.codes or known})
-    return list(dict.fromkeys(found))[:most]
+    texts = (one.text for one in own if known & {code.strip("?") for code in one.codes or known})
+    return list(dict.fromkeys(texts))[:most]
 
 
 class _AmountReader:
@@ -308,16 +308,16 @@ class _AmountReader:
 
 def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
-    for found in _TOKEN.finditer(text):
-        kind, written, code = found.lastgroup or "", found[0], ""
+    for match in _TOKEN.finditer(text):
+        kind, written, code = match.lastgroup or "", match[0], ""
         is_code = written in _DIGITS or (len(written) == 3 and written.lower() in _SMALL)
         if kind == WORD and is_code:
             kind, code = CURRENCY, written.upper()
         elif kind == CURRENCY:
             key = re.sub(r"[-\s.]", "", written.upper())
             code = _SIGNS.get(key) or _SIGNS.get(key[:-1]) or "?" + _SIGNS.get(key[-1], "")
-        space = text[tokens[-1].end : found.start()] if tokens else "\n"
-        tokens.append(_Token(kind, written, *found.span(), space, code))
+        space = text[tokens[-1].end : match.start()] if tokens else "\n"
+        tokens.append(_Token(kind, written, *match.span(), space, code))
     return tokens
 
 

@@ -160,8 +160,8 @@ def check_script(
     `known` are the desk's specialists or sources, and `workflow` is the document that it follows.
     """
     steps = [step.name for step in _steps_of(title, workflow)] if workflow else []
-    told = [line.name for line in demo if isinstance(line, ScriptStep)]
-    if missing := [name for name in steps if demo and name not in told]:
+    scripted = [line.name for line in demo if isinstance(line, ScriptStep)]
+    if missing := [name for name in steps if demo and name not in scripted]:
         raise TypeError(f"scenario {title!r}: no Step says what {missing[0]} puts out")
     for line in demo:
         if not isinstance(line, _LINES[pattern]):
@@ -196,8 +196,8 @@ def spoken(
     if role == "planner":
         return json.dumps(_plan(demo, inputs, critical))
     if PATTERN_OF[role] == "workflow":
-        said = _OF_STEP[role](demo, inputs, today)
-        return said if isinstance(said, str) else _written(said)
+        reply = _OF_STEP[role](demo, inputs, today)
+        return reply if isinstance(reply, str) else _written(reply)
     if role == "router":
         lines = [line for line in demo if isinstance(line, Routes)]
         line = _line_at(lines, inputs["state_summary"]["attempts_completed"])
@@ -241,8 +241,8 @@ def _heeding(block: Json) -> Json:
     """Return the call with the amount that a person named in sending it back, or an end."""
     call = block.get("action") or {}
     args = call.get("args", {})
-    told = _AMOUNT.search(block["sentence"])
-    wanted = (told[1] or told[2]).replace(",", "") if told else ""
+    match = _AMOUNT.search(block["sentence"])
+    wanted = (match[1] or match[2]).replace(",", "") if match else ""
     for name, value in args.items() if wanted else ():
         if isinstance(value, dict) and value.keys() == {"amount", "currency"}:
             other: Json = {**value, "amount": wanted}
@@ -322,8 +322,8 @@ def _judge(demo: Sequence[Any], inputs: Json, today: date) -> Json:
 
 
 def _verdict(word: str, reason: str, correction: str = "", question: str = "") -> Json:
-    told = {"correction": correction, "question": question, "reason": reason}
-    return {"verdict": word, **told}
+    words = {"correction": correction, "question": question, "reason": reason}
+    return {"verdict": word, **words}
 
 
 _OF_STEP = {"committer": _commit, "executor": _execute, "assessor": _assess, "judge": _judge}

@@ -40,15 +40,15 @@ class DeskSpecialist:
 
     def reply(self, call: DeskCall, given: Mapping[str, str]) -> Json:
         try:
-            found = self.function(call, given[TICKET])
+            result = self.function(call, given[TICKET])
         except CallRefused as no:
             return {"status": "error", "domain": self.domain, "error": str(no)}
-        if found is None:
+        if result is None:
             why = f"ticket_not_{self.domain}"
             return {"status": "needs_reroute", "reason": why, "domain": self.domain}
-        if not isinstance(found, dict):
+        if not isinstance(result, dict):
             raise TypeError(f"{self.name} is to answer by an object")
-        return {"status": "done", "domain": self.domain, "result": found}
+        return {"status": "done", "domain": self.domain, "result": result}
 
     def sentences(self, reply: Json) -> dict[str, str]:
         """Return its sentences on a reply. Raises KeyError for one that passes the case on."""
@@ -70,14 +70,14 @@ class DeskSource:
     sentences = None
 
     def reply(self, call: DeskCall, given: Mapping[str, str]) -> Json:
-        found = self.function(call, **given) or {"warning": "nothing_found"}
-        return {"status": "done", "worker": self.name, "result": found}
+        result = self.function(call, **given) or {"warning": "nothing_found"}
+        return {"status": "done", "worker": self.name, "result": result}
 
     def is_valid(self, reply: Json, given: Json) -> bool:
         """Tell whether a reply has what was found, and that in contract."""
-        found = reply.get("result")
-        has_found = reply.get("status") == "done" and isinstance(found, dict)
-        return has_found and (self.valid is None or self.valid(found))
+        result = reply.get("result")
+        has_found = reply.get("status") == "done" and isinstance(result, dict)
+        return has_found and (self.valid is None or self.valid(result))
 
 
 def as_tool(one: DeskSpecialist | DeskSource, *, numbers: str) -> DeskTool:
@@ -156,8 +156,10 @@ class SourcesFound:
     @property
     def missing(self) -> list[str]:
         """Return the expected sources that found nothing."""
-        found = {name for name, said in self.sources.items() if said and "warning" not in said}
-        return [name for name in self.expected if name not in found]
+        answered = {
+            name for name, result in self.sources.items() if result and "warning" not in result
+        }
+        return [name for name in self.expected if name not in answered]
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class Subject:
     def find_in(self, text: str, book: int) -> list[tuple[str, str]]:
         """Return key and label of those that a text names."""
         keys = self.named_in(text, **_of_book(self.named_in, book)) if self.named_in else ()
-        found = [(key, self.label_of(key, book)) for key in keys]
-        return [(k, name) for k, name in found if is_named(k, [text]) or is_named(name, [text])]
+        labelled = [(key, self.label_of(key, book)) for key in keys]
+        return [(k, name) for k, name in labelled if is_named(k, [text]) or is_named(name, [text])]
 
     def key_in(self, text: str) -> str:
         """Return the key in what a form suggested, or else the text."""
@@ -105,10 +105,10 @@ class Subject:
 
     def label_of(self, key: str, book: int) -> str:
         """Return a subject's label, or "" if there is none."""
-        found = self.find_one(key, book)
-        if found is None:
+        record = self.find_one(key, book)
+        if record is None:
             return ""
-        values = found if isinstance(found, Mapping) else vars(found)
+        values = record if isinstance(record, Mapping) else vars(record)
         known = {"id": key, **values}
         check_places(f"what is found of {self.kind} {key}", self.label, known)
         if self.nameless and not all(known[place] for place in places_of(self.label)):
@@ -256,16 +256,16 @@ class DeskTool:
             return f"{self.title} for {{{SUBJECT}}}"
         kept = {self.amount, self.resource, *self.names} - {self.subject}
         texts = re.split(r"(?<=\})", self.before)  # each with the place that it ends in
-        said = [text for text in texts if kept.intersection(arguments_in(text))]
-        if not self.amount or texts[0] not in said:
+        kept_texts = [text for text in texts if kept.intersection(arguments_in(text))]
+        if not self.amount or texts[0] not in kept_texts:
             return re.split("[,:;]", self.before.removesuffix("."))[0]
-        return "".join(said)
+        return "".join(kept_texts)
 
     @property
     def terms(self) -> set[str]:
         """Return the arguments that say what a call does, besides its subject."""
-        said = {*arguments_in(self.before), *self.names, self.amount, self.resource}
-        return said - {self.subject, ""}
+        terms = {*arguments_in(self.before), *self.names, self.amount, self.resource}
+        return terms - {self.subject, ""}
 
     @property
     def writes(self) -> bool:
@@ -378,9 +378,9 @@ class DeskTool:
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up the names of the keys in these arguments."""
-        asked = {n: given[n] for n in self.names if isinstance(given.get(n), str)}
-        found = {n: {key: self.names[n].label_of(key, book)} for n, key in asked.items()}
-        return {name: called for name, called in found.items() if all(called.values())}
+        keys = {n: given[n] for n in self.names if isinstance(given.get(n), str)}
+        labels = {n: {key: self.names[n].label_of(key, book)} for n, key in keys.items()}
+        return {name: called for name, called in labels.items() if all(called.values())}
 
     def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""
@@ -480,15 +480,17 @@ class DeskRule:
     ) -> Ruling | None:
         """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case, "given": given}
-        said = self.check(*map(known.__getitem__, self.takes))
-        if said is None:
+        ruling = self.check(*map(known.__getitem__, self.takes))
+        if ruling is None:
             return None
-        if not isinstance(said, Ruling):
-            raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
-        if "{" not in said.sentence + said.flip:
-            return said
+        if not isinstance(ruling, Ruling):
+            raise TypeError(f"{self.name} returned {ruling!r}, which is no ruling")
+        if "{" not in ruling.sentence + ruling.flip:
+            return ruling
         values = tool.words_of(args, case.label, called or {}) if tool else {SUBJECT: case.label}
-        return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
+        return replace(
+            ruling, sentence=fill(ruling.sentence, values), flip=fill(ruling.flip, values)
+        )
 
 
 # Sentences with places: "Give {subject} the role {role}". A place is a plain name; {subject} is

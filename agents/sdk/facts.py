@@ -215,8 +215,8 @@ def parts_of(value: Any, given: Json) -> list[Any]:
         return [part for one, kept in pairs for part in parts_of(one, kept)]
     if is_dataclass(value) and not isinstance(value, Money) and isinstance(given, dict):
         read = [(getattr(value, one.name), given.get(one.name)) for one in fields(value)]
-        found = [part for one, kept in read if one is not None for part in parts_of(one, kept)]
-        return found or [given]
+        parts = [part for one, kept in read if one is not None for part in parts_of(one, kept)]
+        return parts or [given]
     return [given if isinstance(value, str) else value]
 
 
@@ -274,8 +274,8 @@ def _may_name(text: str, value: Any) -> bool:
 
 def names_used(values: Iterable[Any], text: str) -> list[str]:
     """Return how a text names these values, each way once, as it writes them."""
-    found = (way for value in values for way in _ways(value, text))
-    return list(dict.fromkeys(found))
+    ways = (way for value in values for way in _ways(value, text))
+    return list(dict.fromkeys(ways))
 
 
 def _ways(value: Any, text: str) -> list[str]:
@@ -357,10 +357,10 @@ def find_parts(text: str) -> list[tuple[str, str]]:
     Addresses and account numbers are parts of their own in a link too. Raises ValueError for more
     than can be looked at, so that none is hidden behind others.
     """
-    found = list(dict.fromkeys(_find(text)))
-    if len(found) > _MOST:
+    parts = list(dict.fromkeys(_find(text)))
+    if len(parts) > _MOST:
         raise ValueError(f"more than {_MOST} links, addresses, account numbers and amounts")
-    return found
+    return parts
 
 
 def _find(text: str) -> Iterator[tuple[str, str]]:
@@ -379,8 +379,8 @@ def _find(text: str) -> Iterator[tuple[str, str]]:
     yield from ((AMOUNT, one.text) for one in read_amounts(rest) if one.codes != {"?"})
 
 
-def _blank(found: re.Match[str]) -> str:
-    return "|" * len(found[0])  # across which no number finds a currency
+def _blank(match: re.Match[str]) -> str:
+    return "|" * len(match[0])  # across which no number finds a currency
 
 
 def other_names(kind: str, text: str) -> list[Any]:

@@ -147,9 +147,9 @@ class In:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> Any:
-        said = handler(schema)
-        said["properties"]["currency"] = {"type": "string", "enum": [self.currency]}
-        return said
+        declared = handler(schema)
+        declared["properties"]["currency"] = {"type": "string", "enum": [self.currency]}
+        return declared
 
     def _check(self, money: Money) -> Money:
         if money.currency != self.currency:

@@ -58,10 +58,10 @@ def person(request: HttpRequest) -> User:
 
 def membership(user: User, workspace_id: int) -> Membership:
     """Return a person's membership of a workspace. Raises Http404 if they have none."""
-    found = next((one for one in parts_of(user) if one.workspace_id == workspace_id), None)
-    if found is None:
+    part = next((one for one in parts_of(user) if one.workspace_id == workspace_id), None)
+    if part is None:
         raise Http404
-    return found
+    return part
 
 
 PARTS = "parts"  # the attribute of a request's user that caches their memberships
@@ -98,10 +98,10 @@ def _parts(user_id: int) -> list[Membership]:
 def _parts_query() -> QuerySet[Membership]:
     mine = Membership.objects.filter(user=Param("user"))
     stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
-    found = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
+    rows = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
     led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
     owned = ExternalAgent.objects.filter(workspace=OuterRef("workspace"), owner=OuterRef("user"))
-    return found.annotate(is_lead=Exists(led), owns_agents=Exists(owned)).order_by("pk")
+    return rows.annotate(is_lead=Exists(led), owns_agents=Exists(owned)).order_by("pk")
 
 
 _PARTS = CompiledSelect(_parts_query)  # every page asks it
@@ -147,10 +147,10 @@ def escalation_for(user: User, pk: int) -> Escalation:
     homes = workspaces_of(user)
     given = {"pk": pk, "reader": user.pk, **spread("homes", homes)}
     is_possible = pk <= BigIntegerField.MAX_BIGINT  # an address may have any number
-    found = _escalation(len(homes)).first(**given) if is_possible else None
-    if found is None:
+    escalation = _escalation(len(homes)).first(**given) if is_possible else None
+    if escalation is None:
         raise Http404
-    return found
+    return escalation
 
 
 @cache
@@ -176,10 +176,10 @@ def _escalation(homes: int) -> CompiledSelect[Escalation]:
 
 def escalation_to_decide(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may decide. Raises Http404, PermissionDenied."""
-    found = escalation_for(user, pk)
-    if membership(user, found.workspace_id).role not in DECIDES:
+    escalation = escalation_for(user, pk)
+    if membership(user, escalation.workspace_id).role not in DECIDES:
         raise PermissionDenied("Only reviewers and admins can decide requests.")
-    return found
+    return escalation
 
 
 def views_of(user: User) -> QuerySet[SavedView]:
@@ -191,10 +191,10 @@ def views_of(user: User) -> QuerySet[SavedView]:
 def run_for(user: User, pk: UUID) -> Run:
     """Return a run that a person may read. Raises Http404."""
     homes = workspaces_of(user)
-    found = _run(len(homes)).first(pk=pk, **spread("homes", homes))
-    if found is None:
+    run = _run(len(homes)).first(pk=pk, **spread("homes", homes))
+    if run is None:
         raise Http404
-    return found
+    return run
 
 
 @cache
@@ -253,8 +253,8 @@ def workspace_to_launch_in(user: User) -> Workspace:
 
 def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
     """Return the versions an admin may pin for a run, newest first, without recorded cases'."""
-    found = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
-    return found.order_by("-number")
+    versions = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
+    return versions.order_by("-number")
 
 
 def workspace_to_stop(user: User, pk: str) -> Workspace:
@@ -322,18 +322,18 @@ def agent_to_change(user: User, pk: int) -> ExternalAgent:
 def member_for(user: User, pk: int) -> Membership:
     """Return a member that a person may read about. Raises Http404, PermissionDenied."""
     ours = Membership.objects.filter(workspace__in=workspaces_of(user))
-    found = get_object_or_404(ours.select_related("user", "workspace__policy"), pk=pk)
-    if membership(user, found.workspace_id).role not in AUDITS:
+    member = get_object_or_404(ours.select_related("user", "workspace__policy"), pk=pk)
+    if membership(user, member.workspace_id).role not in AUDITS:
         raise PermissionDenied("Only auditors and admins can open the list of members.")
-    return found
+    return member
 
 
 def member_to_change(user: User, pk: int) -> Membership:
     """Return a member whose role and limits a person may change. Raises 404 or PermissionDenied."""
-    found = member_for(user, pk)
-    if not _is_admin(membership(user, found.workspace_id)):
+    member = member_for(user, pk)
+    if not _is_admin(membership(user, member.workspace_id)):
         raise PermissionDenied(_STAFF)
-    return found
+    return member
 
 
 _STAFF = "Only admins can change members and teams."
@@ -362,10 +362,10 @@ def workspace_of(user: User, slug: str) -> Workspace:
 
 def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
     """Return the workspace that an address names, by default the first. Raises Http404."""
-    found = next((one for one in workspaces if slug in ("", one.slug)), None)
-    if found is None:
+    workspace = next((one for one in workspaces if slug in ("", one.slug)), None)
+    if workspace is None:
         raise Http404
-    return found
+    return workspace
 
 
 # Show the values behind names to people who decide: this part alone says who sees them.
@@ -385,10 +385,10 @@ _KEPT = re.compile(
     rb"""\s(?:href|src|action|formaction|id|name|for|hx-[a-z-]+)="[^"]*"|""" + NAME_IN_HTML.pattern
 )
 _EMPTIED = Q(erased_at__isnull=False) | Q(archived_at__isnull=False)
-Answer = Callable[[HttpRequest], HttpResponse]
+View = Callable[[HttpRequest], HttpResponse]
 
 
-def values_for_people(get_response: Answer) -> Answer:
+def values_for_people(get_response: View) -> View:
     """Put values into the pages of people who may see them."""
 
     def answer(request: HttpRequest) -> HttpResponse:
@@ -409,7 +409,7 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
 
     An erased run keeps its names.
     """
-    named = {found.decode() for found in NAME_IN_HTML.findall(html)}
+    named = {match.decode() for match in NAME_IN_HTML.findall(html)}
     spaces = [part.workspace_id for part in parts_of(user) if part.role in SEE_VALUES]
     if not named or not spaces:
         return html
@@ -423,8 +423,8 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
         log.warning("A page is shown with names: %s", missing)
         return html
 
-    def put(found: re.Match[bytes]) -> bytes:
-        return shown.get(found[0].decode("utf-8", "replace"), found[0])
+    def put(match: re.Match[bytes]) -> bytes:
+        return shown.get(match[0].decode("utf-8", "replace"), match[0])
 
     return _KEPT.sub(put, html)
 
@@ -438,8 +438,8 @@ def spellings(text: str, workspaces: Collection[int]) -> list[str]:
 
 def _links(html: bytes) -> Q:
     """Return a filter of the runs that HTML links to, directly or by their requests."""
-    runs = {UUID(found.decode()) for found in _RUN.findall(html)}
-    requests = {int(found) for found in _REQUEST.findall(html)}
+    runs = {UUID(match.decode()) for match in _RUN.findall(html)}
+    requests = {int(match) for match in _REQUEST.findall(html)}
     of_requests = Escalation.objects.filter(pk__in=requests).values("run")
     return Q(pk__in=runs) | Q(pk__in=of_requests)
 

@@ -75,20 +75,20 @@ def tell_events(
     return [_line(row, context, whom_of or subject_of) for row in rows]
 
 
-def read_events(found: Any, most: int) -> list[Event | int]:
+def read_events(events: Any, most: int) -> list[Event | int]:
     """Return the first rows of a query, or the keys of unreadable ones.
 
     A row may have been written elsewhere: a time beyond the calendar, facts of another shape.
     """
     try:
-        return list(found[:most])
+        return list(events[:most])
     except UNREADABLE:
-        return [_row(found, pk) for pk in found.values_list("pk", flat=True)[:most]]
+        return [_row(events, pk) for pk in events.values_list("pk", flat=True)[:most]]
 
 
-def _row(found: Any, pk: int) -> Event | int:
+def _row(events: Any, pk: int) -> Event | int:
     try:
-        return next(iter(found.filter(pk=pk)), pk)
+        return next(iter(events.filter(pk=pk)), pk)
     except UNREADABLE:
         return pk
 
@@ -189,8 +189,8 @@ _APPROVAL = re.compile("(Approved by )([^:.“”]+)(?:(: “)([^”]*))?")
 def with_islands(text: str) -> str:
     """Isolate an approver's name and reason in a text, so that neither reorders the rest."""
 
-    def part(found: re.Match[str]) -> str:
-        by, name, why, reason = found.groups(default="")
+    def part(match: re.Match[str]) -> str:
+        by, name, why, reason = match.groups(default="")
         return f"{by}<bdi>{name}</bdi>{why}{why and f'<bdi>{reason}</bdi>'}"
 
     marked, count = _APPROVAL.subn(part, escape(text))
@@ -228,8 +228,8 @@ def _numbers_of_calls(events: Sequence[Event]) -> dict[tuple[UUID, str], int]:
     if not turns:
         return {}
     of_runs = AgentCall.objects.filter(run__in={run for run, _ in turns})
-    found = of_runs.filter(step__in={f"{turn}call" for _, turn in turns})
-    return {(run, turn_of(step)): pk for run, step, pk in found.values_list("run", "step", "pk")}
+    calls = of_runs.filter(step__in={f"{turn}call" for _, turn in turns})
+    return {(run, turn_of(step)): pk for run, step, pk in calls.values_list("run", "step", "pk")}
 
 
 def _list_facts(facts: EventFacts) -> str:
@@ -535,10 +535,10 @@ def _escalation_opened(event: EventSentence) -> str:
 
 def _escalation_decided(event: EventSentence) -> str:
     facts, request = event.facts, event.request
-    granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
-    is_listed = len(facts.get("patch") or ()) > 1 or granted == asked
+    granted, requested = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
+    is_listed = len(facts.get("patch") or ()) > 1 or granted == requested
     changes = _changes(event.desk, facts, request) if is_listed else ""
-    amounts = (granted or asked, "" if is_listed else asked)
+    amounts = (granted or requested, "" if is_listed else requested)
     what = _kind(event.desk, request).what_was_done(facts["decision"], *amounts)
     by = " (a simulated person)" if facts.get("simulated") else ""
     by += " with others of its kind" if facts.get("bulk") else ""
@@ -621,12 +621,12 @@ REFUSALS = {
 def _approval_given(event: EventSentence) -> str:
     """Return what the first of two people approved; the card has their reason."""
     facts, request = event.facts, event.request
-    granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
-    is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
+    granted, requested = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
+    is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != requested
     whom, changes = f" for {event.whom}" if event.whom else "", _changes(event.desk, facts, request)
     if changes and not is_of_amount:
         return f"Approved{whom} as the first of two people, with changes{changes}."
-    instead = f" instead of {asked}" if changes and asked else ""
+    instead = f" instead of {requested}" if changes and requested else ""
     return f"Approved{f' {granted}' if granted else ''}{instead}{whom} as the first of two people."
 
 

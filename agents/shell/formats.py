@@ -124,12 +124,12 @@ def state_chip(role: str, word: str) -> SafeString:
 
 
 @register.filter
-def call_chip(told: Mapping[str, str]) -> SafeString:
+def call_chip(outcome: Mapping[str, str]) -> SafeString:
     """Return a call's status as its agent got it; an executed question was answered."""
-    role, word = CALL_ROLES[told["status"]]
-    if told["status"] == "allowed" and told["waiting_for"]:
+    role, word = CALL_ROLES[outcome["status"]]
+    if outcome["status"] == "allowed" and outcome["waiting_for"]:
         return _chip(*HELD)
-    is_answer = told["kind"] == "question" and told["status"] == "executed"
+    is_answer = outcome["kind"] == "question" and outcome["status"] == "executed"
     return _chip(role, "Answered" if is_answer else word)
 
 
@@ -262,8 +262,10 @@ def mark(text: str, words: Sequence[str]) -> SafeString:
     """Return a text as markup, with each mention of these words marked."""
     ways = sorted(filter(None, words), key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, ways))})", text) if ways else [text]
-    told = [format_html("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(parts)]
-    return format_html_join("", "{}", ((part,) for part in told))
+    marked = [
+        format_html("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(parts)
+    ]
+    return format_html_join("", "{}", ((part,) for part in marked))
 
 
 @register.filter(is_safe=True)
@@ -425,12 +427,12 @@ def read_time(text: str) -> datetime | None:
     Without an offset it is read in the viewer's zone.
     """
     try:
-        found = parse_datetime(text)
-        if found is None and (day := parse_date(text)) is not None:
-            found = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
-        if found is None:
+        instant = parse_datetime(text)
+        if instant is None and (day := parse_date(text)) is not None:
+            instant = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
+        if instant is None:
             return None
-        aware = found if timezone.is_aware(found) else timezone.make_aware(found)
+        aware = instant if timezone.is_aware(instant) else timezone.make_aware(instant)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
@@ -502,14 +504,14 @@ def split_output(text: str) -> Output:
     if not text.startswith("{", begin):
         return Output(text, {})
     try:
-        said = parse(text[begin:].rstrip().removesuffix("```"))
+        reply = parse(text[begin:].rstrip().removesuffix("```"))
     except BadJson:
         return Output(text, {})
-    if said.get("kind") == "tool" and isinstance(said.get("args"), dict):
-        said = {"Proposes": tool_title(str(said.get("name"))), **said["args"]}
-    currency = currency_of(said)
+    if reply.get("kind") == "tool" and isinstance(reply.get("args"), dict):
+        reply = {"Proposes": tool_title(str(reply.get("name"))), **reply["args"]}
+    currency = currency_of(reply)
     words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
-    fields = {label_of(name): field_in_words(name, said[name], currency) for name in said}
+    fields = {label_of(name): field_in_words(name, reply[name], currency) for name in reply}
     return Output(words.rstrip(), fields)
 
 
@@ -531,12 +533,12 @@ def field_in_words(name: str, value: Json, currency: str) -> str:
 def fields_in_words(reply: Mapping[str, Json]) -> str:
     """Return the fields of a tool's reply in a line."""
     currency, status = currency_of(reply), str(reply.get("status", ""))
-    told = [
+    texts = [
         f"{label} {field_in_words(name, value, currency)}"
         for name, value in reply.items()
         if name != "status" and (label := desk_words.FIELDS.get(name, label_of(name)))
     ]
-    return " · ".join(filter(None, (_STATUSES.get(status, status.capitalize()), *told)))
+    return " · ".join(filter(None, (_STATUSES.get(status, status.capitalize()), *texts)))
 
 
 def in_prose(text: str) -> str:
@@ -560,8 +562,8 @@ def why_untold(code: str, letters: Sequence[tuple[str, int | None]]) -> str:
     if not letters:
         return f"nobody was told, because {_WHY.get(code, 'the run ended first')}"
     amounts = sorted({(currency, minor) for currency, minor in letters if minor is not None})
-    told = ", ".join(format_money(minor, currency) for currency, minor in amounts)
-    return "no email states this amount" + (f" (told of {told})" if told else "")
+    named = ", ".join(format_money(minor, currency) for currency, minor in amounts)
+    return "no email states this amount" + (f" (told of {named})" if named else "")
 
 
 # An agent's answer as HTML: paragraphs, lists, tables, emphasis and code, and nothing else.

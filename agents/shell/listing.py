@@ -69,9 +69,9 @@ class Filter:
     given: Mapping[str, str]
 
     @classmethod
-    def of(cls, asked: Mapping[str, str], **more: str) -> Self:
+    def of(cls, address: Mapping[str, str], **more: str) -> Self:
         """Read the parameters of an address."""
-        texts = {field.name: asked.get(field.name, "").strip() for field in cls.fields}
+        texts = {field.name: address.get(field.name, "").strip() for field in cls.fields}
         return cls({name: text for name, text in texts.items() if text}, **more)
 
     @cached_property
@@ -88,9 +88,9 @@ class Filter:
         """Return a field's given value; None if it is missing."""
         return next((value for field, value in self.values.items() if field.name == name), None)
 
-    def keep(self, found: QuerySet[M]) -> QuerySet[M]:
+    def keep(self, rows: QuerySet[M]) -> QuerySet[M]:
         """Keep the rows that match the fields with a column."""
-        return found.none() if self.unreadable else found.filter(self.matches)
+        return rows.none() if self.unreadable else rows.filter(self.matches)
 
     @property
     def matches(self) -> Q:
@@ -106,14 +106,14 @@ class Filter:
 
     def form(self, **choices: Iterable[tuple[str, str]]) -> list[FormField]:
         """Return each field with its choices and text; leave out empty choices."""
-        found: list[FormField] = []
+        shown: list[FormField] = []
         for field in self.fields:
             offered, text = list(choices.get(field.name, ())), self.given.get(field.name, "")
             if offered and text and text not in dict(offered):
                 offered.insert(0, (text, text))
             if offered or field.name not in choices:
-                found.append((field, offered, text))
-        return found
+                shown.append((field, offered, text))
+        return shown
 
 
 @dataclass(frozen=True)
@@ -157,22 +157,22 @@ class Keyset:
             return None
         return when, key
 
-    def after(self, found: QuerySet[M], mark: str) -> QuerySet[M]:
+    def after(self, rows: QuerySet[M], mark: str) -> QuerySet[M]:
         """Return the rows after a mark; all rows if it cannot be read."""
-        place, than = self.place(found.model, mark), "gt" if self.is_oldest_first else "lt"
+        place, than = self.place(rows.model, mark), "gt" if self.is_oldest_first else "lt"
         if place is None:
-            return found
+            return rows
         when, key = place
         if not when:
-            return found.filter(**{f"pk__{than}": key})
+            return rows.filter(**{f"pk__{than}": key})
         # A database begins there in its index only if a separate condition says so.
         behind = Q(**{f"{self.column}__{than}": when}) | Q(
             **{self.column: when, f"pk__{than}": key}
         )
-        return found.filter(behind, **{f"{self.column}__{than}e": when})
+        return rows.filter(behind, **{f"{self.column}__{than}e": when})
 
-    def page(self, found: QuerySet[M], mark: str, most: int) -> Page[M]:
-        return self.cut(list(self.after(found, mark).order_by(*self.order)[: most + 1]), most)
+    def page(self, rows: QuerySet[M], mark: str, most: int) -> Page[M]:
+        return self.cut(list(self.after(rows, mark).order_by(*self.order)[: most + 1]), most)
 
     def cut(self, rows: Sequence[R], most: int) -> Page[R]:
         """Return a page of rows, of which one more than a page was read."""
@@ -185,11 +185,11 @@ class Keyset:
 # rows. In a union by workspace, each part ends after a page, by its index.
 
 
-def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int) -> QuerySet[M]:
+def newest(rows: QuerySet[M], workspaces: Iterable[int], column: str, most: int) -> QuerySet[M]:
     """Return the `most` rows of these workspaces that are newest by `column`, then by key."""
-    if found.query.is_empty():
-        return found
-    ordered = found.order_by(f"-{column}", "-pk")
+    if rows.query.is_empty():
+        return rows
+    ordered = rows.order_by(f"-{column}", "-pk")
     homes = list(workspaces)
     if len(homes) < 2:
         return ordered.filter(workspace__in=homes)[:most]
@@ -197,13 +197,13 @@ def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int
     parts = [ordered.filter(workspace=one).values_list(column, "pk")[:most] for one in homes[:2]]
     (part, params), (_, others) = (one.query.sql_with_params() for one in parts)
     (at,) = (n for n, pair in enumerate(zip(params, others, strict=True)) if pair[0] != pair[1])
-    asked = [f"SELECT * FROM ({part}) AS part_{n}" for n in range(len(homes))]  # noqa: S608
-    sql = " UNION ALL ".join(asked) + f" ORDER BY 1 DESC, 2 DESC LIMIT {most}"
+    selects = [f"SELECT * FROM ({part}) AS part_{n}" for n in range(len(homes))]  # noqa: S608
+    sql = " UNION ALL ".join(selects) + f" ORDER BY 1 DESC, 2 DESC LIMIT {most}"
     given = [value for one in homes for value in (*params[:at], one, *params[at + 1 :])]
-    with connections[found.db].cursor() as cursor:
+    with connections[rows.db].cursor() as cursor:
         cursor.execute(sql, given)
-        keys = [found.model._meta.pk.to_python(key) for _, key in cursor.fetchall()]
-    return found.model._default_manager.filter(pk__in=keys).order_by(f"-{column}", "-pk")
+        keys = [rows.model._meta.pk.to_python(key) for _, key in cursor.fetchall()]
+    return rows.model._default_manager.filter(pk__in=keys).order_by(f"-{column}", "-pk")
 
 
 # The values that occur in a column, for a filter to offer.

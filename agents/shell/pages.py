@@ -48,8 +48,8 @@ def action(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseB
             login = reverse("sign-in") + ("?unsent=1" if is_sent else "")
             return redirect_to_login(shown_at, login)
         if request.method != "POST":  # a form's address, typed or sent to a colleague
-            told = render_to_string("405.html", {"request": request, "shown_at": shown_at})
-            return HttpResponseNotAllowed(["POST"], told)
+            html = render_to_string("405.html", {"request": request, "shown_at": shown_at})
+            return HttpResponseNotAllowed(["POST"], html)
         return view(request, *args, **kwargs)
 
     _ACTIONS.add(answer)
@@ -72,8 +72,8 @@ def page_of(address: str) -> str:
     above = (
         "/" + "".join(f"{part}/" for part in parts[:end]) for end in reversed(range(len(parts)))
     )
-    found = next(at for at in above if is_valid_path(at) and resolve(at).func not in _ACTIONS)
-    return f"{found}?{query}" if query else found
+    nearest = next(at for at in above if is_valid_path(at) and resolve(at).func not in _ACTIONS)
+    return f"{nearest}?{query}" if query else nearest
 
 
 # Errors that every form shares.

@@ -42,15 +42,15 @@ def require_role(
     memberships: list[Membership], workspace: Workspace, user: User, *roles: Role
 ) -> Membership:
     """Return the membership if it has one of `roles`. Raises Refused."""
-    found = next(iter(memberships), None)
-    if found is None or found.role not in roles:
+    part = next(iter(memberships), None)
+    if part is None or part.role not in roles:
         wanted = " or ".join(role.value for role in roles)
-        has = f"has the role {found.role}" if found else "is not a member"
+        has = f"has the role {part.role}" if part else "is not a member"
         raise Refused(
             "not_permitted",
             f"{user.get_username()} {has} in {workspace.name}; this needs the role {wanted}.",
         )
-    return found
+    return part
 
 
 def time_here(at: datetime) -> str:

@@ -30,7 +30,7 @@ def ask_in_words(
     stored: str,
     action: Mapping[str, Json],
     *,
-    asked: str,
+    amount: str,
     subject: str,
     review: Json = None,
 ) -> str:
@@ -39,7 +39,7 @@ def ask_in_words(
     sentence = request_of(desk, stored, action).asks
     values = with_subject(call_in_words(desk, action, review), subject)
     before = fill(before_of(desk, thing), values)
-    return sentence.format(tool=thing, step=thing, subject=subject, asked=asked, before=before)
+    return sentence.format(tool=thing, step=thing, subject=subject, asked=amount, before=before)
 
 
 def before_of(desk: str, tool: str) -> str:
@@ -101,15 +101,15 @@ def specs(desk: str) -> ArgSpecs:
 def usage_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return the usage of tools that no prompt describes: arguments, then a sentence."""
     tools = tools_at(desk)
-    found = ((name, tools[name]) for name in names if name in tools)
-    return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}
+    held = ((name, tools[name]) for name in names if name in tools)
+    return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in held if tool.told}
 
 
 def descriptions_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return a sentence for models about each of these tools."""
     tools = tools_at(desk)
-    found = (tools[name] for name in names if name in tools)
-    return {one.name: one.told or (getdoc(one.function) or one.name) for one in found}
+    held = (tools[name] for name in names if name in tools)
+    return {one.name: one.told or (getdoc(one.function) or one.name) for one in held}
 
 
 def _arguments(tool: DeskTool) -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.desks.refunds.models import Charge
 from agents.engine.runtime import crashpoints
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.external import keys
 from agents.external.sessions import open_session, propose
 from agents.models import Effect, Run
@@ -50,7 +50,7 @@ class Sessions:
             subject=str(customer),
             at=timezone.now(),
         )
-        asyncio.run(advance(run.pk))
+        asyncio.run(run_once(run.pk))
         self._propose(run, "read", "get_refund_context", {"user_id": customer})
         return run
 
@@ -64,7 +64,7 @@ class Sessions:
     def _propose(self, run: Run, key: str, name: str, args: Json) -> None:
         at = timezone.now()
         propose(agent=self.agent, run_id=run.pk, key=key, name=name, args=args, at=at)
-        asyncio.run(advance(run.pk))
+        asyncio.run(run_once(run.pk))
 
     def check(self) -> None:
         """Prove that each refund was paid without a person, or stop the benchmark."""

@@ -22,7 +22,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.external import keys, sessions
 from agents.models import ExternalAgent, Run
 from bench import page
@@ -175,7 +175,7 @@ def _session(scene: Scene, customer: int, *, looks: int) -> None:
 
 def _drive(run: Run) -> None:
     while Run.objects.get(pk=run.pk).state == RunState.QUEUED:
-        asyncio.run(advance(run.pk))
+        asyncio.run(run_once(run.pk))
     left = Run.objects.get(pk=run.pk)
     if left.stop_reason not in ("", "success"):
         raise SystemExit(f"the run ended with {left.stop_reason}")

@@ -14,7 +14,7 @@ from agents.core.requests import Json
 from agents.core.results import claims_deed
 from agents.core.states import EffectState, RunState
 from agents.engine.runtime.database import close_connections
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.models import Effect, Run, Workspace
 from agents.runs import launching
 from agents.sdk.desk import DESKS
@@ -67,7 +67,7 @@ def play(goal: Goal, workspace: Workspace, by: User) -> Played:
 async def _drive(run: Run) -> None:
     try:
         for _ in range(MOST_ADVANCES):
-            if await advance(run.pk, outlasts_outages=False) != RunState.QUEUED:
+            if await run_once(run.pk, outlasts_outages=False) != RunState.QUEUED:
                 return
     finally:
         await llm.close()

@@ -21,7 +21,7 @@ from agents import llm
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.runtime.database import close_connections, in_database
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.llm.demo_model import demo_reply
 from agents.models import Endpoint, Run
 from tests.engine.scene import claimable_runs
@@ -106,7 +106,7 @@ def advance_all(runs: Iterable[Run]) -> list[Run]:
     async def once() -> None:
         try:
             due = set(await in_database(claimable_runs, 1000))
-            await asyncio.gather(*(advance(run.pk) for run in asked if run.pk in due))
+            await asyncio.gather(*(run_once(run.pk) for run in asked if run.pk in due))
         finally:
             await llm.close()
             close_connections()

@@ -23,7 +23,7 @@ from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.runtime.database import Pool, close_connections
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.engine.upkeep.sweep import sweep
 from agents.engine.workers.worker import claimable
 from agents.models import Escalation, KillSwitch, PolicyVersion, Role, Run, Workspace
@@ -157,7 +157,7 @@ def go(run: Run) -> Run:
 
     async def once() -> None:
         try:
-            await advance(run.pk)
+            await run_once(run.pk)
         finally:
             await llm.close()
             close_connections()
@@ -254,7 +254,7 @@ def go_elsewhere(run: Run) -> None:
 
     async def once() -> None:
         try:
-            await advance(run.pk)
+            await run_once(run.pk)
         finally:
             await llm.close()
 

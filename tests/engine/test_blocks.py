@@ -225,7 +225,8 @@ def test_nobody_is_asked_about_a_call_too_many_and_no_answer_stands_for_it(
     assert not run.escalations.exists()
     turn = trace(run).turns[1]
     assert (turn.title, turn.word, turn.writes) == ("Issue refund", "Blocked", True)
-    assert turn.said.startswith("This run has made the 1 call that its policy allows. Proposes: ")
+    sentence = "This run has made the 1 call that its policy allows. Proposes: "
+    assert turn.summary.startswith(sentence)
 
 
 def test_one_tool_called_too_often_is_told_likewise(scene: Scene, play: Callable[..., Run]) -> None:

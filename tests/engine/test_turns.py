@@ -14,7 +14,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.engine.workers.worker import Turns, in_turn
+from agents.engine.workers.worker import FairShare, in_turn
 from agents.models import Event, Role, Run
 from agents.people import workspaces
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
@@ -78,7 +78,7 @@ def test_a_flood_keeps_nobody_else_waiting(
     settings.OPSCONSOLE_WORKER_CONCURRENCY = slots
     settings.OPSCONSOLE_DEMO_PACE = 0.3  # else a busy server gives out jobs slower than runs end
 
-    first = Run.objects.filter(pk__in=Turns().choose(()).runs, workspace=scene.workspace)
+    first = Run.objects.filter(pk__in=FairShare().choose(()).runs, workspace=scene.workspace)
     assert first.count() == max(1, slots * 4 // 5), "four fifths, as the page says"
 
     work_until(lambda: has_ended(late))
@@ -95,7 +95,7 @@ def test_what_has_begun_goes_on_before_what_is_new(dispatch: str) -> None:
     new, begun = [scene.launch(REFUND_500) for _ in range(2)]
     Run.objects.filter(pk=begun.pk).update(fence=3)
 
-    assert Turns().choose([]).runs == [begun.pk, new.pk]
+    assert FairShare().choose([]).runs == [begun.pk, new.pk]
 
 
 @pytest.mark.django_db
@@ -106,7 +106,7 @@ def test_one_question_is_asked_while_there_is_room_for_all(dispatch: str) -> Non
     with CaptureQueriesContext(
         connection,
     ) as asked:
-        turn = Turns().choose([])
+        turn = FairShare().choose([])
 
     assert turn.runs == [run.pk for run in runs]
     assert len(asked) <= 2

@@ -31,8 +31,8 @@ PEOPLE = (
     Mutant(
         "whoever writes rows makes invitations",
         "agents/people/invitations.py",
-        "found if found and secrets.compare_digest(found.token, token) else None",
-        "found",
+        "known if known and secrets.compare_digest(known.token, token) else None",
+        "known",
         "tests/web/test_invitations.py -k forged",
     ),
     Mutant(

@@ -74,10 +74,10 @@ def archives(workspace: int, directory: str) -> str:
 def advances(run: str) -> str | None:
     """Take a run as a worker would."""
     from agents import llm
-    from agents.engine.turns.advance import advance
+    from agents.engine.turns.advance import run_once
 
     async def once() -> str | None:
-        state = await advance(UUID(run))
+        state = await run_once(UUID(run))
         await llm.close()
         return state
 

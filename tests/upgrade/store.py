@@ -45,7 +45,7 @@ from django.utils import timezone
 from agents import llm, operations
 from agents.publishing.versions import policy_version
 from agents.requests.sharing import assign, snooze
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.engine.drive import Later
 from agents.engine.turns.advance import RunExecutor
 from agents.engine.runtime.database import close_connections
@@ -76,7 +76,7 @@ RunExecutor.do = some
 
 async def go(run):
     try:
-        print(run.pattern, await advance(run.pk))
+        print(run.pattern, await run_once(run.pk))
     finally:
         await llm.close()
         close_connections()

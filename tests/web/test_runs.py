@@ -53,7 +53,7 @@ def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) 
     for state in (RunState.RUNNING, RunState.STOPPED):
         run.state = state
         [begun, *_] = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"]
-        told[f"in a run that is {state}"] = "\n".join(one.told for one in begun.ribbons[0][1])
+        told[f"in a run that is {state}"] = "\n".join(one.text for one in begun.ribbons[0][1])
 
     golden.check("run/unfinished", told)
 
@@ -254,7 +254,7 @@ def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
     [row] = client_of(scene.eve).get(reverse("runs")).context["found"].rows
 
     run.escalations.exclude(pk=own).delete()  # nobody opened them
-    assert row.asked == "JPY 150,000, USD 1,200.00"
+    assert row.largest == "JPY 150,000, USD 1,200.00"
 
 
 def test_failed_step_is_not_called_approved(scene: Scene) -> None:

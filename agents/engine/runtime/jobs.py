@@ -1,6 +1,6 @@
 """Runs as jobs of Procrastinate, in the same PostgreSQL: one more row in the caller's transaction.
 
-A job only says "look at this run". It may come twice, late or never: `advance` reads the run's
+A job only says "look at this run". It may come twice, late or never: `run_once` reads the run's
 row, and the sweep rings again for a run without a job.
 """
 

@@ -31,7 +31,7 @@ from agents.core.requests import (
     Together,
     Use,
 )
-from agents.core.results import AFTER_BLOCK, came_of
+from agents.core.results import AFTER_BLOCK, result_kind
 from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
@@ -73,7 +73,7 @@ _ENDED_STEPS = CompiledSelect(
 )
 
 
-async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
+async def run_once(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
     """Claim a run and drive it. Safe to call at any time, any number of times.
 
     Return the resulting state, or None if it could not be claimed. With `outlasts_outages` false,
@@ -83,10 +83,10 @@ async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | 
     if journal is None:
         return None
     with lease.driving(run_id):
-        return await _advance(journal.run, journal, outlasts_outages)
+        return await _run_claimed(journal.run, journal, outlasts_outages)
 
 
-async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
+async def _run_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
     fence = run.fence
     try:
         return await _drive_claimed(run, journal, outlasts_outages)
@@ -126,10 +126,10 @@ def _claim(run_id: UUID) -> Journal | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
-    found = tools_of(run)
+    of_run = tools_of(run)
     is_recorded = run.limits.profile == "reference"
-    known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in found.items()}
-    limits, by_agent = run.limits, {name for name, tool in found.items() if tool.by_agent}
+    known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in of_run.items()}
+    limits, by_agent = run.limits, {name for name, tool in of_run.items() if tool.by_agent}
     # No agent could. Without such tools, all such runs get these limits.
     if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):
         offered = tuple(name for name in limits.proposable if name not in by_agent)
@@ -139,7 +139,7 @@ def brief_of(run: Run) -> patterns.Brief:
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(run.desk), **known, **extra},
-        reads={name for name, tool in found.items() if tool.touch is Touch.READ},
+        reads={name for name, tool in of_run.items() if tool.touch is Touch.READ},
         by_agent=by_agent,
         bound=bound_arguments(run),
         more_tools=tools.usage_of(run.desk, limits.proposable),
@@ -175,9 +175,9 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     limits = brief.limits
     if limits.outlasts_outages and not outlasts_outages:
         limits = replace(limits, outlasts_outages=False)
-    world = RunExecutor(journal, limits)
+    executor = RunExecutor(journal, limits)
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
-    strand = await drive(flow, world)
+    strand = await drive(flow, executor)
 
     def move(commit: Commit) -> RunState:
         end = _end_of(journal, strand, commit, slots=brief.slots)
@@ -216,19 +216,19 @@ class _End:
 
 def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0) -> _End:
     """Return the state to leave a driven run in. Call under its lock, with its new steps."""
-    asked = any(step.kind == "escalate" for step in journal.steps.values())
+    has_asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
         stopped = {"stop_reason": strand.outcome.stopped}
-        said = {name: said for name, said in strand.details.items() if name == AFTER_BLOCK}
-        if not said:
-            return _End(RunState.STOPPED, stopped, stopped, asked)
-        facts = {**stopped, "outcome_sha256": sha256(said)}
-        return _End(RunState.STOPPED, {**stopped, "outcome": said}, facts, asked)
+        kept = {name: kept for name, kept in strand.details.items() if name == AFTER_BLOCK}
+        if not kept:
+            return _End(RunState.STOPPED, stopped, stopped, has_asked)
+        facts = {**stopped, "outcome_sha256": sha256(kept)}
+        return _End(RunState.STOPPED, {**stopped, "outcome": kept}, facts, has_asked)
     if strand.outcome:
         outcome = _with_what_came(journal, strand.outcome.value)
         done = {"stop_reason": "success", "outcome": outcome}
         facts = {"stop_reason": "success", "outcome_sha256": sha256(outcome)}
-        return _End(RunState.DONE, done, facts, asked)
+        return _End(RunState.DONE, done, facts, has_asked)
     # A person may have answered while siblings ran: then the run can go on.
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})
@@ -249,8 +249,8 @@ def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0)
     # A remaining call waits for people's answers about others, or for earlier runs or calls.
     is_idle = not calls and all(step.kind == AWAIT for step in waiting)
     idle_until = commit.at + timedelta(seconds=journal.run.limits.idle_seconds) if is_idle else None
-    told = {"listens": True} if is_idle else {}
-    return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, told)
+    entry = {"listens": True} if is_idle else {}
+    return _End(RunState.WAITING, {"attempts": 0, "idle_until": idle_until}, entry)
 
 
 def _is_asked_about(journal: Journal, waiting: Sequence[Step]) -> bool:
@@ -277,8 +277,8 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     is_blocked = journal.run.pattern == EXTERNAL and any(
         review and review["decision"] == "block" for review in reviews
     )
-    told = came_of(outcome, has_written=has_written, writes=possible, is_blocked=is_blocked)
-    return {**outcome, "came_of": told}
+    kind = result_kind(outcome, has_written=has_written, writes=possible, is_blocked=is_blocked)
+    return {**outcome, "came_of": kind}
 
 
 def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
@@ -310,7 +310,7 @@ _LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
 
 
 class RunExecutor:
-    """The world of one claimed run."""
+    """The executor of one claimed run."""
 
     def __init__(self, journal: Journal, limits: Limits) -> None:
         self.journal, self.limits = journal, limits
@@ -326,8 +326,8 @@ class RunExecutor:
                 raise
             return _LEFT
         answer = self.journal.steps.get(f"{turn_of(key)}answer")
-        said = answer.asked if answer else {}
-        has_left = said.get("kind") == ANSWERED and said["facts"]["status"] == UNKNOWN
+        last_words = answer.asked if answer else {}
+        has_left = last_words.get("kind") == ANSWERED and last_words["facts"]["status"] == UNKNOWN
         return _LEFT if has_left else recorded
 
     async def keep(self) -> None:
@@ -354,10 +354,13 @@ class RunExecutor:
 
     def _say(self, key: str, request: Say) -> Reply:
         """Record a line; one that ends an approved call unexecuted closes its approval."""
-        turn, asked = turn_of(key), [s for s in self.journal.steps.values() if s.kind == "escalate"]
+        turn, escalations = (
+            turn_of(key),
+            [s for s in self.journal.steps.values() if s.kind == "escalate"],
+        )
         facts = request.facts
         is_undone = request.kind == ANSWERED and facts["status"] == NOT_EXECUTED
-        if is_undone and any(step.key.startswith(turn) for step in asked):
+        if is_undone and any(step.key.startswith(turn) for step in escalations):
             self.journal.under_lock(partial(_close, why=facts["reason"], turn=turn))
         return self.journal.say(key, request)
 

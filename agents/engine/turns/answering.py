@@ -107,8 +107,8 @@ def _answer_unknown(
         step.failed = "effect_unknown"
         return
     took_effect = reply["decision"] == EscalationState.APPROVED
-    told = settle_as_told(commit, step, took_effect, by=str(reply["by"]))
-    step.reply, step.failed = told.value, told.failed
+    settled = settle_as_told(commit, step, took_effect, by=str(reply["by"]))
+    step.reply, step.failed = settled.value, settled.failed
 
 
 def settle_as_told(
@@ -125,8 +125,8 @@ def settle_as_told(
     if not happened and tool and tool.release:
         tool.release(effect.key, commit.at)  # so that a late call finds no hold to use
     is_recorded = effect.state == EffectState.DONE
-    told = effect.result if is_recorded else tool and _result_by_key(tool, effect.key)
-    value = redact_for(commit.run, told)
+    result = effect.result if is_recorded else tool and _result_by_key(tool, effect.key)
+    value = redact_for(commit.run, result)
     if value is None and happened:
         value = {"status": "ok", "confirmed_by": by}
     why = "tool_error" if took_effect else "effect_denied"
@@ -189,13 +189,13 @@ def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCa
     room = max(commit.run.limits.at_once - len(busy), 0)
     more = takewhile(attrgetter("side_by_side"), others) if first.side_by_side else ()
     for step, call in zip(slots[:room], (first, *more), strict=False):
-        gone, asked = {"withdrawn": True} if call.withdrawn_at else {}, call.asked or {}
+        gone, request = {"withdrawn": True} if call.withdrawn_at else {}, call.asked or {}
         call.step, call.asked = step.key, None
         if call.pk is None:
             insert_rows(call)
         else:
             update_row(call, "step", "asked")
-        answer_await(step, {"call": call.pk, **gone, **asked}, commit)
+        answer_await(step, {"call": call.pk, **gone, **request}, commit)
     return room > 0
 
 
@@ -235,8 +235,8 @@ def take_back(commit: Commit, waiting: Sequence[Step]) -> bool:
     for step in untaken:
         answer_await(step, {"withdrawn": True}, commit)
     keys = [step.key for step in asking]  # one that is new in this commit has no number yet
-    asked = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
-    for one in asked.filter(step__key__in=keys).select_related("step") if keys else ():
+    requests = Escalation.objects.filter(run=commit.run.pk, state=EscalationState.OPEN)
+    for one in requests.filter(step__key__in=keys).select_related("step") if keys else ():
         withdraw(one, commit, why=UNTAKEN)
     return bool(untaken or asking)
 

@@ -104,14 +104,14 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         written = [names.heal(text) for text in (answer.text, *others)]
         model, text, *others = redact([answer.model, *written], limits, names)
         step.model = model[:_MAX_MODEL]
-        said: Json = {"text": text, "demo": answer.demo}
+        answered: Json = {"text": text, "demo": answer.demo}
         if answer.cached:
-            said["cached_tokens"] = answer.cached
+            answered["cached_tokens"] = answer.cached
         if question.offer:
-            said |= {"form": TOOL_FORM, **({"more": others} if others else {})}
+            answered |= {"form": TOOL_FORM, **({"more": others} if others else {})}
         elif others:
-            said |= {"tool_calls": [call[:MAX_CALL] for call in others]}
-        return journal.finish(step, Reply(said), **_ignored(answer.ignored))
+            answered |= {"tool_calls": [call[:MAX_CALL] for call in others]}
+        return journal.finish(step, Reply(answered), **_ignored(answer.ignored))
 
 
 def _ignored(calls: int) -> dict[str, Json]:
@@ -154,8 +154,8 @@ async def _told_form(
 
 def _estimate(question: llm.Question) -> int:
     """Return how many tokens a call may use, if its answer never comes."""
-    asked = [question.inputs, question.offer.turns if question.offer else None]
-    return len(json.dumps(asked)) // 4 + _ANSWER_TOKENS
+    parts = [question.inputs, question.offer.turns if question.offer else None]
+    return len(json.dumps(parts)) // 4 + _ANSWER_TOKENS
 
 
 def _sum(before: int | None, cost: int | None) -> int | None:
@@ -167,10 +167,10 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
 
     The constant parts come first, so that a server can reuse its reading of them.
     """
-    asked = llm.Question(request.role, request.inputs, request.as_json, model=run.model)
-    asked = replace(asked, is_verbatim=run.limits.profile == "reference")
+    question = llm.Question(request.role, request.inputs, request.as_json, model=run.model)
+    question = replace(question, is_verbatim=run.limits.profile == "reference")
     if form == UNKNOWN:
-        return replace(asked, is_probe=True)
+        return replace(question, is_probe=True)
     guide = request.guide or {}
     more = {name: guide[name] for name in ("desk", "more_tools") if name in guide}
     inputs, schema = request.inputs, guide.get("schema")
@@ -182,10 +182,10 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
     if run.desk in DESKS and DESKS[run.desk].shows_domains:
         inputs, turns = pseudonyms_of(run).with_domains([inputs, turns])
     if form == JSON:
-        return replace(asked, inputs=inputs, schema=schema)
-    told = descriptions_of(run.desk, request.dialogue.get("only", run.limits.proposable))
-    offer = llm.ToolOffer(told, turns, required=request.dialogue["required"])
-    return replace(asked, inputs=inputs, schema=schema, offer=offer)
+        return replace(question, inputs=inputs, schema=schema)
+    descriptions = descriptions_of(run.desk, request.dialogue.get("only", run.limits.proposable))
+    offer = llm.ToolOffer(descriptions, turns, required=request.dialogue["required"])
+    return replace(question, inputs=inputs, schema=schema, offer=offer)
 
 
 async def permit_to_ask() -> Permit:
@@ -222,8 +222,8 @@ async def _answer(
             with journal.active_time.measure(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
-                    told = partial(_note_tokens, step)
-                    answer = await llm.ask(replace(question, told=told), timeout=timeout)
+                    noting = partial(_note_tokens, step)
+                    answer = await llm.ask(replace(question, on_progress=noting), timeout=timeout)
                 except llm.ModelFailed as error:
                     timer.counts = not _is_outlasted(error, leave, limits)
                     raise

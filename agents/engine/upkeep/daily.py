@@ -145,8 +145,8 @@ def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
         yield pk, f"run.{state}", "", n, 0
         if state == RunState.STOPPED and is_wanting(reason):
             yield pk, f"stop.{code_of(reason)}", "", n, 0
-    for asked in _closed_between(begin, end):
-        sums = asked.values_list("workspace", "state", "currency")
+    for requests in _closed_between(begin, end):
+        sums = requests.values_list("workspace", "state", "currency")
         for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
             yield pk, f"request.{state}", *rest
     letters = letter_tools()
@@ -202,8 +202,8 @@ def sum_next_day(*, at: datetime) -> int:
     if day is None:
         return 0
     begin, end = day
-    asked = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
-    sums = asked.order_by().values("model").annotate(**_SUMS)
+    questions = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
+    sums = questions.order_by().values("model").annotate(**_SUMS)
     rows = [ModelUse(day=begin.date(), **row) for row in sums]
     none = ModelUse(day=begin.date(), model="", **dict.fromkeys(_SUMS, 0))
     return len(ModelUse.objects.bulk_create(rows or [none], ignore_conflicts=True))
@@ -216,21 +216,21 @@ def uses() -> list[Json]:
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
     kept = days.values("model").annotate(**{name: Sum(name) for name in _SUMS})
     rest = _questions_since(since).values("model").annotate(**_SUMS)
-    found: dict[str, Json] = {}
+    by_model: dict[str, Json] = {}
     for row in (*kept.values(*columns), *rest.values(*columns)):
-        one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(_SUMS, 0)})
+        one = by_model.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(_SUMS, 0)})
         one.update({name: one[name] + row[name] for name in _SUMS})
-    return [use for _, use in sorted(found.items()) if use["calls"]]
+    return [use for _, use in sorted(by_model.items()) if use["calls"]]
 
 
 def _questions_since(since: datetime | None) -> QuerySet[Step]:
     """Return the model calls of runs that ended since then or have not ended."""
-    asked = Step.objects.filter(IsAsk(F("kind"))).order_by()
+    questions = Step.objects.filter(IsAsk(F("kind"))).order_by()
     if since is None:
-        return asked
+        return questions
     # Not as one condition, for which SQLite would read every run.
     going = Run.objects.filter(state__in=set(RunState) - ENDED).values("pk")
-    return asked.filter(run__in=going.union(runs_ended_since(since).values("pk")))
+    return questions.filter(run__in=going.union(runs_ended_since(since).values("pk")))
 
 
 # How requests were decided.
@@ -265,19 +265,19 @@ def sum_next_review_day(*, at: datetime) -> int:
 
 def sum_closed(closed: Iterable[Closed]) -> dict[tuple[str, int | None], ReviewFigures]:
     """Return the sums of each rule, as (rule, None), and of each person, as ("", their key)."""
-    found: dict[tuple[str, int | None], ReviewFigures] = defaultdict(ReviewFigures)
+    figures: dict[tuple[str, int | None], ReviewFigures] = defaultdict(ReviewFigures)
     for one in closed:
-        found[one.rule, None].add(one)
+        figures[one.rule, None].add(one)
         if one.by is not None:
-            found["", one.by].add(one)
-    return dict(found)
+            figures["", one.by].add(one)
+    return dict(figures)
 
 
 def reviews_between(workspace: int, begin: datetime, end: datetime) -> Iterator[Closed]:
     """Yield what was decided or expired in [begin, end)."""
     both = _closed_between(begin, end, workspace=workspace)
-    for found, closed in zip(both, ("decided_at", "expires_at"), strict=True):
-        rows = found.annotate(rule=KT("review__deciding__rule"), closed_at=F(closed))
+    for requests, closed in zip(both, ("decided_at", "expires_at"), strict=True):
+        rows = requests.annotate(rule=KT("review__deciding__rule"), closed_at=F(closed))
         columns = ("state", "rule", "decided_by_id", "amount_minor", "granted_minor", "currency")
         for state, rule, *rest in rows.values_list(*columns, "created_at", "closed_at"):
             yield Closed(state, (rule or "")[:100], *rest)
@@ -308,12 +308,12 @@ def measure_database(*, at: datetime) -> bool:
     if archived > here // 10:  # their rows and space remain and would inflate the size of the rest
         known = DatabaseSize.objects.order_by("-day").values_list("run_bytes", flat=True)
         run_bytes = known.first()
-    found = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
+    size_row = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
     counts = Event.objects.order_by().values_list("workspace").annotate(Count("pk"))
-    found.entries = {str(workspace): count for workspace, count in counts}
+    size_row.entries = {str(workspace): count for workspace, count in counts}
     left = days_left(size=size, limit=limit, growth=(run_bytes or 0) * day_runs)
-    found.full_at = None if left is None else at + timedelta(days=left)
-    DatabaseSize.objects.bulk_create([found], ignore_conflicts=True)
+    size_row.full_at = None if left is None else at + timedelta(days=left)
+    DatabaseSize.objects.bulk_create([size_row], ignore_conflicts=True)
     DatabaseSize.objects.filter(day__lt=at.date() - _LATELY).delete()
     return True
 
@@ -339,11 +339,11 @@ def _sizes() -> tuple[int, int | None]:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT pg_database_size(current_database())")
             return int(cursor.fetchone()[0]), limit
-        found = []
+        sizes = []
         for name in ("page_size", "page_count", "freelist_count"):
             cursor.execute(f"PRAGMA {name}")
-            found.append(int(cursor.fetchone()[0]))
-    page, count, free = found
+            sizes.append(int(cursor.fetchone()[0]))
+    page, count, free = sizes
     if limit is None and (file := Path(connection.settings_dict["NAME"])).is_file():
         disk = os.statvfs(file)
         limit = page * count + disk.f_bavail * disk.f_frsize

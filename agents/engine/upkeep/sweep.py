@@ -167,8 +167,8 @@ def _settle_orphans() -> int:
         state=EffectState.INTENDED, intended_at__lt=at - ORPHANED
     )
     # Not in the query: SQLite would then begin with every ended run.
-    found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
-    orphans = [effect for effect in found if _is_orphan(effect, at)]
+    effects = old.select_related("run__policy", "step").order_by("intended_at", "pk")
+    orphans = [effect for effect in effects if _is_orphan(effect, at)]
     settled, failure = 0, None
     for effect in orphans[:BATCH]:
         try:

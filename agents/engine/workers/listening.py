@@ -19,7 +19,14 @@ from psycopg.errors import ForeignKeyViolation, RaiseException
 from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.jobs import QUEUE, TASK
-from agents.engine.workers.worker import SHARE, ActiveRuns, Turns, run_sweep, slots, sweep_interval
+from agents.engine.workers.worker import (
+    SHARE,
+    ActiveRuns,
+    FairShare,
+    run_sweep,
+    slots,
+    sweep_interval,
+)
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +54,7 @@ class Listener:
     def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
         self.active_runs = active_runs
-        self.turns = Turns()
+        self.turns = FairShare()
         self.choosing = asyncio.Lock()  # one at a time, or two would choose the same run
 
     async def run(self) -> None:
@@ -67,7 +74,7 @@ class Listener:
         """Take jobs until told to stop or until the listening connection is lost."""
         app = App(connector=_connector())
         app.job_manager = _Jobs(app.connector)
-        app.task(name=TASK, queue=QUEUE)(self._advance)
+        app.task(name=TASK, queue=QUEUE)(self._take_job)
         try:
             try:
                 async with asyncio.timeout(OPENING):
@@ -88,35 +95,35 @@ class Listener:
                 concurrency=max(1, self.active_runs.room),
                 delete_jobs="always",  # the record of a run is the run's own
                 install_signal_handlers=False,
-                shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
+                shutdown_graceful_timeout=0,  # a run outlives its job, see _take_job
                 fetch_job_polling_interval=LATER,
                 update_heartbeat_interval=seconds,
                 stalled_worker_timeout=lease.length().total_seconds(),
             )
         )
         retrying = asyncio.create_task(self._retry(app, seconds))
-        told = asyncio.create_task(self.stop.wait())
-        await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (taking, retrying, told):
+        stopping = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (taking, retrying, stopping):
             task.cancel()
-        ended, *_ = await asyncio.gather(taking, retrying, told, return_exceptions=True)
+        ended, *_ = await asyncio.gather(taking, retrying, stopping, return_exceptions=True)
         if isinstance(ended, Exception):
             raise ended
 
-    async def _advance(self, run_id: str) -> None:
+    async def _take_job(self, run_id: str) -> None:
         """Start the run of a job or, while runs wait for slots, the one whose turn it is.
 
         Each run has a job, so each gets a slot; a job whose run was taken starts another.
         """
-        found = (
+        run = (
             UUID(run_id)
             if len(self.active_runs.drives) < int(slots() * SHARE)
             else await self._choose()
         )
         # Shielded: if the queue is lost, its jobs are cancelled, but the runs go on: they have
         # their own leases.
-        while found and not await asyncio.shield(self.active_runs.start(found)):
-            found = await self._choose()
+        while run and not await asyncio.shield(self.active_runs.start(run)):
+            run = await self._choose()
 
     async def _choose(self) -> UUID | None:
         """Return the run whose turn it is; wait while a workspace's share holds it back."""

@@ -23,7 +23,7 @@ from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database import close_connections, in_database
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Run, Worker
 from agents.patterns import QUESTION_VERSION
@@ -45,10 +45,10 @@ TAKERS = {
     "procrastinate": "agents.engine.workers.listening.Listener",
 }
 
-Beside: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+SideTask: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
-async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
+async def work(*, once: bool = False, beside: SideTask | None = None) -> bool:
     """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable.
 
     `beside` runs at the same time until the end; with `once`, it runs last.
@@ -61,12 +61,12 @@ async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-    working, told = (
+    working, stopping = (
         asyncio.create_task(_work(stop, once=once, beside=beside)),
         asyncio.create_task(stop.wait()),
     )
-    await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
     longest = settings.OPSCONSOLE_DRAIN_SECONDS + ENDING if stop.is_set() else None
     await asyncio.wait({working}, timeout=longest)
     if working.done():
@@ -78,7 +78,7 @@ async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
     return False
 
 
-async def _work(stop: asyncio.Event, *, once: bool, beside: Beside | None) -> bool:
+async def _work(stop: asyncio.Event, *, once: bool, beside: SideTask | None) -> bool:
     active_runs = ActiveRuns()
     also = asyncio.create_task(beside(stop)) if beside and not once else None
     try:
@@ -113,7 +113,7 @@ class Poller:
     def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
         self.active_runs = active_runs
-        self.turns = Turns()
+        self.turns = FairShare()
         self.swept_at = 0.0
 
     async def run(self, *, once: bool = False) -> None:
@@ -152,13 +152,13 @@ class Poller:
         self.active_runs.ended.clear()
         may_take = self.active_runs.room and not turn.is_held_back
         words = [self.stop] if may_take else [self.stop, self.active_runs.ended]
-        told = {asyncio.create_task(word.wait()) for word in words}
+        bells = {asyncio.create_task(word.wait()) for word in words}
         await asyncio.wait(
-            told,
+            bells,
             timeout=settings.OPSCONSOLE_POLL_SECONDS,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        for task in told:
+        for task in bells:
             task.cancel()
 
 
@@ -195,7 +195,7 @@ class ActiveRuns:
 
         The task returns False if the run could not be claimed.
         """
-        drive = asyncio.create_task(_advance(run_id))
+        drive = asyncio.create_task(_run_logged(run_id))
         self.drives[drive] = run_id
         drive.add_done_callback(self._end)
         return drive
@@ -220,9 +220,9 @@ def slots() -> int:
     return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
 
 
-async def _advance(run_id: UUID) -> bool:
+async def _run_logged(run_id: UUID) -> bool:
     try:
-        return await advance(run_id) is not None
+        return await run_once(run_id) is not None
     except Exception:
         log.exception("Run %s could not be moved; its lease will run out", run_id)
         return True
@@ -236,12 +236,12 @@ _ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
 
 
 @dataclass
-class Turns:
+class FairShare:
     """A process's memory of turns; each process has its own slots and turns."""
 
     served: Counter[int] = field(default_factory=Counter)  # workspace: number of its last turn
-    found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for _FRESH seconds
-    found_at: float = 0.0
+    waiting: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for _FRESH seconds
+    looked_at: float = 0.0
 
     def choose(self, busy: Collection[UUID]) -> StartRound:
         """Return the runs to start next to the busy ones, at most one per free slot.
@@ -261,18 +261,18 @@ class Turns:
         of_whom = Run.objects.filter(pk__in=busy).values_list("workspace_id", flat=True)
         held = Counter(of_whom if len(busy) + len(rows) > share else ())  # else all may start
         turn = in_turn(waiting, held, self.served, room=room, share=share)
-        self.found = [row for row in self.found if row[1] not in turn.runs]
+        self.waiting = [row for row in self.waiting if row[1] not in turn.runs]
         return turn
 
     def _look(self, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
         """Return the workspace and key of waiting runs, those of a workspace in their order."""
-        if self.found and time.monotonic() - self.found_at < _FRESH:
-            return self.found
-        self.found = []
+        if self.waiting and time.monotonic() - self.looked_at < _FRESH:
+            return self.waiting
+        self.waiting = []
         rows = list(claimable().order_by(*_ORDER).values_list("workspace_id", "pk")[: slots()])
         if len(rows) == slots():
-            rows = self.found = _first_of_each(slots(), busy)
-            self.found_at = time.monotonic()
+            rows = self.waiting = _first_of_each(slots(), busy)
+            self.looked_at = time.monotonic()
         return rows
 
 

@@ -43,13 +43,13 @@ class Command(OperationCommand):
             raise CommandError(why, returncode=REFUSED) from error
         numbers = _numbers(done.archives)
         runs = with_unit(done.runs, "runs")
-        said = f"Archived {runs} (archive {numbers})." if numbers else "Nothing was archived."
+        text = f"Archived {runs} (archive {numbers})." if numbers else "Nothing was archived."
         if done.unsealed:
-            said += (
+            text += (
                 f"\nArchive {_numbers(done.unsealed)} is written and not sealed: the database "
                 "keeps its events. Run this again after the next seal."
             )
-        return said
+        return text
 
     def _forget(self, done: archiving.Forgotten) -> None:
         self.stdout.write(f"Emptied the archived texts of {with_unit(done.runs, 'runs')}.")

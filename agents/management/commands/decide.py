@@ -79,8 +79,8 @@ class Command(BaseCommand):
         except deciding.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
-            said = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
-            self.stdout.write(f"{said}It waits for a second person.")
+            text = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
+            self.stdout.write(f"{text}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
         self.stdout.write(f"request {decided.pk} {_state(decided)}{granted}")
@@ -89,9 +89,9 @@ class Command(BaseCommand):
 
 def _first(options: dict[str, Any]) -> Approval | None:
     """Return the first of two approvals, if there is one. Raises Escalation.DoesNotExist."""
-    asked = Escalation.objects.select_related("approval__by").get(pk=options["escalation"])
-    is_open = asked.state == EscalationState.OPEN
-    return asked.approval if is_open else None
+    escalation = Escalation.objects.select_related("approval__by").get(pk=options["escalation"])
+    is_open = escalation.state == EscalationState.OPEN
+    return escalation.approval if is_open else None
 
 
 def _approval_line(first: Approval) -> str:
@@ -104,8 +104,8 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     given = [pair.partition("=")[::2] for pair in options["set"]]
     if options["amount"] is None and not given:
         return None
-    asked = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
-    fields = {field.name: field for field in granting.fields_of(asked, at=timezone.now())}
+    escalation = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
+    fields = {field.name: field for field in granting.fields_of(escalation, at=timezone.now())}
     if options["amount"] is not None:  # an empty amount is invalid, not the whole amount
         of_money = [name for name, field in fields.items() if field.currency]
         given.append((of_money[0] if of_money else "amount", options["amount"]))
@@ -117,22 +117,24 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     if twice:
         raise BadPatch(twice[0], f"{twice[0]} is given more than once.")
     typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
-    return changed_fields(list(fields.values()), typed, asked.action["args"]) or None  # as proposed
+    return (
+        changed_fields(list(fields.values()), typed, escalation.action["args"]) or None
+    )  # as proposed
 
 
 def _what(decided: Escalation) -> str:
     """Return the request and its answer in the words of its card."""
     desk = decided.run.desk
-    asked = ask_in_words(
+    question = ask_in_words(
         desk,
         decided.kind,
         decided.action,
-        asked=decided.asked,
+        amount=decided.asked,
         subject=decided.run.subject_label or "nobody in particular",
         review=decided.review,
     )
     given = request_of(desk, decided.kind, decided.action).answer(_VERDICTS[decided.state])
-    return f"{asked}: {given.label}" if given else asked
+    return f"{question}: {given.label}" if given else question
 
 
 _VERDICTS = {

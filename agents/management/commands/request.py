@@ -48,7 +48,7 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         verb, key, at = options["verb"], options["escalation"], given["at"]
-        if (found := Escalation.objects.filter(pk=key).first()) is None:
+        if (escalation := Escalation.objects.filter(pk=key).first()) is None:
             raise CommandError(f"There is no request {key}.", returncode=BAD_USAGE)
         about: Json = {"escalation_id": key, **given}
         match verb:
@@ -57,20 +57,22 @@ class Command(OperationCommand):
             case "release":
                 sharing.release_claim(**about)
             case "assign":
-                sharing.assign(**about, **_receiver(found, options), note=options["note"])
+                sharing.assign(**about, **_receiver(escalation, options), note=options["note"])
             case "snooze":
                 sharing.snooze(**about, until=_later(at, options["minutes"]))
             case "wake":
                 sharing.wake(**about)
             case "comment":
                 sharing.comment(**about, text=options["text"])
-        found = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
-            pk=key
-        )
-        end = found.claimed_until
+        escalation = Escalation.objects.select_related(
+            "claimed_by", "assigned_to", "assigned_team"
+        ).get(pk=key)
+        end = escalation.claimed_until
         is_claimed = end is not None and end > at
-        claimed = f", claimed by {found.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
-        holder = found.assigned_to or found.assigned_team or "nobody"
+        claimed = (
+            f", claimed by {escalation.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
+        )
+        holder = escalation.assigned_to or escalation.assigned_team or "nobody"
         return f"request {key}: assigned to {holder}{claimed}"
 
 
@@ -81,13 +83,13 @@ def _later(at: datetime, minutes: int) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def _receiver(found: Escalation, options: dict[str, Any]) -> Json:
+def _receiver(escalation: Escalation, options: dict[str, Any]) -> Json:
     """Return who is to get a request, as `assign` takes it. Raises CommandError."""
     if options["to"]:
         return {"to_user": user_named(options["to"])}
     if not options["team"]:
         return {}
-    team = Team.objects.filter(workspace=found.workspace_id, slug=options["team"]).first()
+    team = Team.objects.filter(workspace=escalation.workspace_id, slug=options["team"]).first()
     if team is None:
         raise CommandError(f"There is no team {options['team']!r} there.", returncode=BAD_USAGE)
     return {"to_team": team}

@@ -22,7 +22,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine import lease
 from agents.engine.runtime.database import close_connections, in_database
-from agents.engine.turns.advance import advance
+from agents.engine.turns.advance import run_once
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.management.operation_command import (
     ACTOR,
@@ -143,8 +143,8 @@ def _trace_line(line: dict[str, Json]) -> str:
     """
     if "task_id" in line:
         tries = with_unit(line["attempts_used"], "attempts")
-        said = line["stop_reason"] or line["status"]
-        return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
+        end = line["stop_reason"] or line["status"]
+        return f"  {line['task_id']}  {line['worker']}: {end}, {tries}"
     if {"phase", "step", "round"} <= set(line):
         return _of_phase(line)
     word = "ok" if line.get("ok") else line.get("stop_reason", "not ok")
@@ -157,9 +157,9 @@ def _trace_line(line: dict[str, Json]) -> str:
 
 
 def _of_phase(line: dict[str, Json]) -> str:
-    said = line.get("verdict") or line.get("person") or ", ".join(line.get("triggers", ()))
+    text = line.get("verdict") or line.get("person") or ", ".join(line.get("triggers", ()))
     round_ = f" round {line['round']}" if line["round"] else ""
-    return f"     {line['step']} {line['phase']}{round_}{': ' if said else ''}{said}"
+    return f"     {line['step']} {line['phase']}{round_}{': ' if text else ''}{text}"
 
 
 def _workflow_of(config: Json, options: dict[str, Any]) -> dict[str, Json]:
@@ -199,22 +199,22 @@ def _policy(
     return version, simulation
 
 
-def _human(said: str | None, config: Json, desk: str) -> Human | None:
+def _human(answer: str | None, config: Json, desk: str) -> Human | None:
     """Return the simulated person, or None to ask a real one. Raises Refused."""
-    if said is None:
+    if answer is None:
         return read_human(config.get("human")) if config is not None else None
-    if said == "ask":
+    if answer == "ask":
         return None
-    if said == "as-is":
+    if answer == "as-is":
         return Human(True)
-    if said == "reject":
+    if answer == "reject":
         return Human(False, comment="rejected by the simulated person")
-    if said.startswith("cap:"):
+    if answer.startswith("cap:"):
         try:
-            return Human(True, minor_of_text(said.removeprefix("cap:"), currency_of(desk, None)))
+            return Human(True, minor_of_text(answer.removeprefix("cap:"), currency_of(desk, None)))
         except BadAmount as error:
-            raise Refused("bad_human", f"--human {said}: {error}.") from None
-    raise Refused("bad_human", f"--human is ask, cap:800, as-is or reject, not {said!r}.")
+            raise Refused("bad_human", f"--human {answer}: {error}.") from None
+    raise Refused("bad_human", f"--human is ask, cap:800, as-is or reject, not {answer!r}.")
 
 
 def _actor(workspace: Workspace, name: str) -> User:
@@ -240,7 +240,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> int:
     try:
         async with lease.keep_leases():
             while not await in_database(_is_settled, run, human, say):
-                if await advance(run.pk, outlasts_outages=False) is None:
+                if await run_once(run.pk, outlasts_outages=False) is None:
                     await asyncio.sleep(LOOK)
                 else:
                     claims += 1

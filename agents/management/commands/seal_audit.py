@@ -43,8 +43,8 @@ class Command(BaseCommand):
         except Unreadable as error:
             raise CommandError(f"In the file of heads, {error}.", returncode=REFUSED) from error
         except OSError as error:
-            said = f"The file of heads cannot be written: {error.strerror}."
-            raise CommandError(said, returncode=REFUSED) from error
+            text = f"The file of heads cannot be written: {error.strerror}."
+            raise CommandError(text, returncode=REFUSED) from error
         for head in made:
             moved = [len(hashes) for _, hashes in head.chains()]
             self.stdout.write(f"Head {head.number}: {sum(moved)} events of {len(moved)} chains.")

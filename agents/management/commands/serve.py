@@ -48,12 +48,12 @@ def _must_be_address(host: str, port: int) -> None:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        said = f"{host} is not an address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
-        raise CommandError(said, returncode=BAD_USAGE) from error
+        text = f"{host} is not an address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
+        raise CommandError(text, returncode=BAD_USAGE) from error
 
 
 def must_be_port(port: int) -> None:
     """Refuse a number that is no port. Raises CommandError."""
     if not 1 <= port <= 65535:
-        said = f"{port} is not a port: give a number from 1 to 65535."
-        raise CommandError(said, returncode=BAD_USAGE)
+        text = f"{port} is not a port: give a number from 1 to 65535."
+        raise CommandError(text, returncode=BAD_USAGE)

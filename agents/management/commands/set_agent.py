@@ -65,9 +65,9 @@ class Command(OperationCommand):
         if options["revoke"]:
             keys.revoke_key(home=agent, prefix=options["revoke"], **who)
         paused = ", paused" if agent.paused_at else ""
-        said = f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
+        text = f"{agent.name}: {agent.desk}, of {agent.owner.get_username()}{paused}"
         if options["new_key"] is None:
-            return said
+            return text
         lasts = timedelta(days=options["new_key"])
         _, token = keys.make_key(home=agent, lasts=lasts, **who)
-        return f"{said}\nIts key, which is not shown again:\n{token}"
+        return f"{text}\nIts key, which is not shown again:\n{token}"

@@ -66,13 +66,13 @@ def _notes_on_own_key() -> list[str]:
 
 
 def _document(proof: verify.Proof, notes: list[str]) -> str:
-    said = [
+    faults = [
         {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
     ]
     counts = {"chains": proof.chains, "heads": proof.heads, "compared": proof.compared}
     more = {"unsealed": proof.loose, "seals_checked": bool(proof.keys), "more": proof.more}
     unread = {"since": proof.since.head, "unread": proof.unread} if proof.since else {}
-    return json.dumps({**counts, **more, **unread, "faults": said, "notes": notes})
+    return json.dumps({**counts, **more, **unread, "faults": faults, "notes": notes})
 
 
 def _sentences(proof: verify.Proof, notes: list[str]) -> str:
