@@ -55,7 +55,7 @@ except OSError as error:
 
 # The deployment
 
-#: HTTPS only: redirect, secure cookies, HSTS.
+#: HTTPS only: redirect, secure cookies, HSTS for the host and its subdomains.
 PRODUCTION = _env.flag("OPSCONSOLE_PRODUCTION", default=False)
 #: Django's debug pages.
 DEBUG = _env.flag("OPSCONSOLE_DEBUG", default=False)
