@@ -162,8 +162,8 @@ def count_calls(
     reads = {name for name, tool in tools.items() if not tool.writes}
     moving = sorted({*tools, *named} - reads - {*letters})
     begins = _begins(since)
-    asked = _calls(len(workspaces), len(begins), len(moving), len(letters))
-    rows = asked.tuples(
+    compiled = _calls(len(workspaces), len(begins), len(moving), len(letters))
+    rows = compiled.tuples(
         since=since,
         midnight=utc_midnight(today),
         **{**spread("homes", workspaces), **_spread_days(begins)},
@@ -334,13 +334,13 @@ def _written(row: Sequence[int], unit: str) -> list[str]:
 
 
 def _parts(row: Sequence[int], highest: int) -> list[tuple[str, float, float]]:
-    found, top = list[tuple[str, float, float]](), 100.0
+    parts, top = list[tuple[str, float, float]](), 100.0
     for layer, value in zip(LAYERS, row, strict=True):
         height = 100 * value / highest
         top -= height
         if value:
-            found.append((layer.role, round(top, 2), round(height, 2)))
-    return found
+            parts.append((layer.role, round(top, 2), round(height, 2)))
+    return parts
 
 
 def compare(now: float, before: float, whole: str) -> str:

@@ -114,8 +114,8 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how decisions go and what needs attention."""
     user, given = access.person(request), request.GET
     days = next((days for days in _PERIODS if given.get("days") == str(days)), _PERIODS[0])
-    found = overview(user, at=timezone.now(), days=days, unit=given.get("unit"))
-    shown = {"o": found, "waiting": found.waiting, "first_steps": first_steps(user)}
+    figures = overview(user, at=timezone.now(), days=days, unit=given.get("unit"))
+    shown = {"o": figures, "waiting": figures.waiting, "first_steps": first_steps(user)}
     return render(request, "overview/page.html", {**shown, "periods": _PERIODS, "nav": "home"})
 
 
@@ -241,9 +241,10 @@ def overview(
 def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pace:
     """Return how long the newest decisions took; expiries do not count."""
     decided = Escalation.objects.filter(decided_at__isnull=False)
-    found = newest(decided, workspaces, "decided_at", NEWEST)
+    newest_first = newest(decided, workspaces, "decided_at", NEWEST)
     pairs = sorted(
-        (one or at, asked) for one, asked in found.values_list("decided_at", "created_at")
+        (one or at, created)
+        for one, created in newest_first.values_list("decided_at", "created_at")
     )
     lengths = [(decided_at - asked_at).total_seconds() for decided_at, asked_at in pairs]
     half, tenth = len(lengths) // 2, -(-len(lengths) // 10) or 1
@@ -263,13 +264,13 @@ def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pa
 
 def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
     """Return what was paid today without a person, nearest to its cap first."""
-    found = []
+    exposures = []
     for workspace in workspaces:
         for (desk, currency), cap in sorted(_caps(workspace).items()):
             mine = (workspace.pk, desk, currency)
             moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
-            found.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
-    return sorted(found, key=lambda one: -one.percent)
+            exposures.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
+    return sorted(exposures, key=lambda one: -one.percent)
 
 
 def _tools(workspaces: Sequence[Workspace]) -> set[str]:
@@ -409,11 +410,11 @@ def _cases_query(workspaces: Params) -> QuerySet[Any]:
         *_NO_CHAIN,
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
-    asked = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
+    requests = Escalation.objects.filter(step=OuterRef("step"), state=EscalationState.OPEN)
     unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
         *("run_id", _NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("tool", _NO_NAME, Subquery(asked.values("pk")[:1]), *_NO_CHAIN[1:]),
+        *("tool", _NO_NAME, Subquery(requests.values("pk")[:1]), *_NO_CHAIN[1:]),
     )
     undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
     not_carried_out = unsettled_approvals(undone).values_list(
@@ -536,13 +537,13 @@ def first_steps(user: User) -> list[_FirstStep]:
         return []
     # A run launched by the form has its token; the invented runs have none.
     launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
-    asked = Escalation.objects.filter(run__in=launched)
-    decided = asked.filter(decided_by__isnull=False)
-    waiting = asked.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:1]
+    requests = Escalation.objects.filter(run__in=launched)
+    decided = requests.filter(decided_by__isnull=False)
+    waiting = requests.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:1]
     checked = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     is_asked, is_decided, is_checked, request = (
         Workspace.objects.filter(pk=workspace.pk)
-        .values_list(Exists(asked), Exists(decided), Exists(checked), Subquery(waiting))
+        .values_list(Exists(requests), Exists(decided), Exists(checked), Subquery(waiting))
         .get()
     )
     launch, queue, audit = (

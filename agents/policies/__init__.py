@@ -60,24 +60,24 @@ def judge(
 ) -> list[Ruling]:
     """Return the rulings of one round; never empty, because silence blocks."""
     rulings = [
-        _heed_consent(said, consent)
+        _heed_consent(ruling, consent)
         for name, check in _concerned(limits, action)
-        if (said := _ask(name, check, action, facts, limits))
+        if (ruling := _ask(name, check, action, facts, limits))
     ]
-    found = rulings or ([] if facts.unfit else [_silence(action)])
+    judged = rulings or ([] if facts.unfit else [_silence(action)])
     if masked := _masked_value(action, facts):
-        found.append(_heed_consent(masked, consent))
+        judged.append(_heed_consent(masked, consent))
     if facts.unfit:
-        found.append(Ruling(RulingKind.BLOCK, "unfit_value", facts.unfit, 60, rule=_UNFIT))
+        judged.append(Ruling(RulingKind.BLOCK, "unfit_value", facts.unfit, 60, rule=_UNFIT))
     if facts.sent_back_by:
-        found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
+        judged.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
     if facts.called_before:
-        found.append(_heed_consent(_CALLED_BEFORE, consent))
+        judged.append(_heed_consent(_CALLED_BEFORE, consent))
     if facts.repeats:
-        found.append(_heed_consent(_repeat(facts.repeats), consent))
+        judged.append(_heed_consent(_repeat(facts.repeats), consent))
     if facts.rejected:
-        found.append(_heed_consent(_rejected_before(facts.rejected), consent))
-    return found
+        judged.append(_heed_consent(_rejected_before(facts.rejected), consent))
+    return judged
 
 
 def _concerned(limits: Limits, action: Action) -> tuple[tuple[str, Rule], ...]:
@@ -91,10 +91,10 @@ def _concerned(limits: Limits, action: Action) -> tuple[tuple[str, Rule], ...]:
 def _of_tool(
     names: tuple[str, ...], checks: tuple[Rule, ...], kind: Any, tool: str
 ) -> tuple[tuple[str, Rule], ...]:
-    asked = ((check, getattr(check, "concerns", None)) for check in checks)
+    concerns = ((check, getattr(check, "concerns", None)) for check in checks)
     return tuple(
         (name, check)
-        for name, (check, concerned) in zip(names, asked, strict=True)
+        for name, (check, concerned) in zip(names, concerns, strict=True)
         if concerned is None or concerned(kind, tool)
     )
 
@@ -159,12 +159,14 @@ def _masked_value(action: Action, facts: Facts) -> Ruling | None:
         return None
     place, mask = next((one for one in masked if one[0] != facts.letter), masked[0])
     known: Json = {"observed": mask, "rule": "policy.masked_value"}
-    said = f"{label_of(place)} holds {mask}, which stands for a value that this run cannot tell."
+    sentence = (
+        f"{label_of(place)} holds {mask}, which stands for a value that this run cannot tell."
+    )
     if place == facts.letter:
-        said += " Take it out, and send the letter again."
-        return Ruling(RulingKind.ESCALATE, "masked_value", said, 100, **known)
-    said += " Leave it out, or name what is meant by another key."
-    return Ruling(RulingKind.BLOCK, "masked_value", said, 100, **known)
+        sentence += " Take it out, and send the letter again."
+        return Ruling(RulingKind.ESCALATE, "masked_value", sentence, 100, **known)
+    sentence += " Leave it out, or name what is meant by another key."
+    return Ruling(RulingKind.BLOCK, "masked_value", sentence, 100, **known)
 
 
 def _missing(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
@@ -174,16 +176,16 @@ def _missing(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 def _ask(name: str, check: Rule, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Ask one rule. A rule that is missing or raises blocks: policy fails closed."""
     try:
-        said = check(action, facts, limits)
+        ruling = check(action, facts, limits)
     except Exception as error:  # whatever a rule does wrong, nothing may run because of it
         log.exception("The rule %s could not be asked", name)
-        said = Ruling(
+        ruling = Ruling(
             RulingKind.BLOCK,
             "rule_failed",
             f"The rule {name} could not be asked ({type(error).__name__}), so nothing may run.",
             risk=100,
         )
-    return replace(said, rule=name) if said else None
+    return replace(ruling, rule=name) if ruling else None
 
 
 def _heed_consent(ruling: Ruling, consent: Consent) -> Ruling:

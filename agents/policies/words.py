@@ -161,7 +161,7 @@ _NOT_CARRIED_OUT = {
 
 def known_ends() -> list[tuple[str, str]]:
     """Return the beginnings of stop reasons, each with its sentence, in the sentences' order."""
-    found = []
+    ends = []
     blocks = {
         f"supervisor_block:{code}": f"Blocked by policy: {_BLOCKS[code]}." for code in _BLOCKS
     }
@@ -169,8 +169,8 @@ def known_ends() -> list[tuple[str, str]]:
         if "{1}" not in form:  # the code before its colon has a sentence too
             whose = _CALLED.get(code.partition("_")[0], "")
             sentence = form.replace(" ({0})", "").replace(" {0}.", " of that name.").format(whose)
-            found.append((code, sentence[:1].upper() + sentence[1:]))
-    return sorted(found, key=itemgetter(1))
+            ends.append((code, sentence[:1].upper() + sentence[1:]))
+    return sorted(ends, key=itemgetter(1))
 
 
 def end_sentence(code: str, ruling: str = "") -> str:
@@ -286,8 +286,8 @@ def rule_lines(limits: Limits, desk: str) -> list[RuleLine]:
         for rule in limits.of(name, desk).rules:
             where.setdefault(rule, []).append(name)
     return [
-        RuleLine(rule, *words_of(rule), patterns=() if found == names else found)
-        for rule, found in where.items()
+        RuleLine(rule, *words_of(rule), patterns=() if patterns == names else patterns)
+        for rule, patterns in where.items()
     ]
 
 
@@ -346,5 +346,5 @@ def words_of(rule: str) -> tuple[str, str]:
     title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
     declared = DESKS[desk].rules.get(rule) if desk in DESKS else None
     title = (declared and declared.title) or title
-    told = " ".join(((declared and declared.check.__doc__) or "").partition("\n\n")[0].split())
-    return title, told or "This installation does not have it, so whatever it judges is blocked."
+    text = " ".join(((declared and declared.check.__doc__) or "").partition("\n\n")[0].split())
+    return title, text or "This installation does not have it, so whatever it judges is blocked."
