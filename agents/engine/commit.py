@@ -71,7 +71,6 @@ class Draft:
             self.changed[step.key] = step
 
     def end(self, step: Step) -> None:
-        """End a step at the commit's time."""
         self.ended.append(step)
         self.change(step)
 

@@ -45,7 +45,6 @@ class Roster:
     parties: Collection[int]  # users
 
     def slugs(self, user: int) -> set[str]:
-        """Return the slugs of a user's teams."""
         return {team.slug for team in self.teams.get(user, ())}
 
 

@@ -198,7 +198,7 @@ class _Candidate:
 
     row: InboxRow
     is_far: bool  # its amount is unlike the others: shown first, and not ticked
-    is_kept: bool  # claimed by someone else: it would be left, and is not ticked
+    is_kept: bool  # claimed by someone else: it would stay, and is not ticked
 
     @property
     def is_ticked(self) -> bool:
@@ -227,10 +227,8 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _BulkPage:
-    """One page of a bulk rejection."""
-
     candidates: Sequence[_Candidate]
-    count: int  # of all requests that fit the filter
+    count: int  # of all requests that match the filter
     sums: str
     least: str
     most: str
@@ -245,7 +243,7 @@ class _BulkPage:
 
     @property
     def has_agents(self) -> bool:
-        """Tell whether an agent elsewhere reads the reason, and goes on."""
+        """Tell whether an external agent reads the reason, and goes on."""
         return any(one.row.escalation.run.agent_id for one in self.candidates)
 
 
@@ -425,7 +423,7 @@ def reject_many(
                 ),
             )
         except (Refused, Claimed, AlreadyDecided):
-            continue  # the refusal is on record
+            continue  # the refusal is recorded
 
 
 def _told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:

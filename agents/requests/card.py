@@ -1,4 +1,4 @@
-"""The card: an escalation with its evidence, for one person. One page, so one read model."""
+"""The card: a request with its evidence, for one person. One page, so one read model."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ from agents.tools import argument_in_words
 
 _LOOKALIKES = 5  # sentences
 _EARLIER = 5  # decisions about the same subject
-OPEN = 20  # requests about the same subject that are looked at
+OPEN = 20  # requests about the same subject that are compared
 _NONE = Entitlement(Demand())
 OTHERS = 3  # names of people who may grant it all
 _OVERDUE = "The time to decide is over. The request is closed as soon as a worker runs."
@@ -88,7 +88,7 @@ _OVERDUE = "The time to decide is over. The request is closed as soon as a worke
 
 @dataclass(frozen=True)
 class Card:
-    """An escalation with its evidence, for one person."""
+    """A request with its evidence, for one person."""
 
     escalation: Escalation
     kind: RequestKind
@@ -104,14 +104,14 @@ class Card:
     note: str  # the desk's note on the subject, below the headline
     sections: Sequence[Section]  # the desk's books now
     doubts: Sequence[Comparison]  # what to compare with the request before approving it
-    rulings: Sequence[Json]  # that let a person be asked, the weightiest first
+    rulings: Sequence[Json]  # that asked for a person, the weightiest first
     passed: Sequence[Json]  # the other rulings
     most_minor: int | None  # the most that this person may grant; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # people who may grant what this person may not
     entitled: Entitlement  # as to tiers and the first of two approvals
     refusal: str  # why this person cannot decide, or ""
-    effect: Effect | None  # what was then carried out
+    effect: Effect | None  # what was then executed
     limit_minor: int | None
     claimed_by: str
     is_mine: bool
@@ -122,11 +122,11 @@ class Card:
     shown: Sequence[Json]  # the evidence that the desk gave with the review, as data
     ruler: Ruler | None
     published: int | None  # the published policy version, if the run keeps an older one
-    produced: Output | None  # a step's output; None: the request is about something else
-    letter: str | None  # the text for someone outside; None: the request is about something else
-    words: str  # what the agent answered, as HTML; "": the request is about something else
-    own_words: Sequence[str]  # passages of it that no record has as they stand
-    correction: str  # what a person wrote instead: the email, or instructions for the draft
+    produced: Output | None  # a step's output; None: the request has none
+    letter: str | None  # the text for an outsider; None: the request has none
+    words: str  # the agent's answer, as HTML; "": the request has none
+    own_words: Sequence[str]  # passages of it that no record has
+    correction: str  # the person's own text instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
     switch: KillSwitch | None  # prevents an approval
@@ -137,14 +137,14 @@ class Card:
     sent_back: Sequence[_SentBack]  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
     proposed_before: Sequence[_ProposedBefore]  # what an agent elsewhere repeats with it
-    rejected_before: Escalation | None  # of the same, by whomever it was proposed
+    rejected_before: Escalation | None  # the same, whoever proposed it
     same: Sequence[_Same]  # open requests about the same subject, resource and amount
     followed_by: int | None  # the request that followed one that was sent back
-    # Of the agent elsewhere that asks: its key's public part, and who saw the key; "": unknown.
+    # Of the external agent that asks: its key's public part, and who saw the key; "": unknown.
     keys: Sequence[tuple[str, str]]
     # Pairs: a template reads `items` of a mapping as its entry of that name, which is the agent's.
-    claimed: Sequence[tuple[str, str]]  # where such an agent says that an argument is from
-    reported: Json  # what it says came of a call that it took, with its `parts`; None: nothing
+    claimed: Sequence[tuple[str, str]]  # an external agent's source of each argument
+    reported: Json  # its report on a call that it took, with its `parts`; None: none
 
     @property
     def has_doubtful_twin(self) -> bool:
@@ -221,7 +221,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     decisions, same = _about_the_same(escalation)
     why = came_to_nothing(escalation, effect)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
-    if kind.ends_run and not is_open:  # why a person was asked says what to do, which is too late
+    if kind.ends_run and not is_open:  # the request's reason says what to do, which is too late
         rulings = [{**one, "sentence": ""} for one in rulings]
     earlier = _sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
@@ -382,11 +382,10 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
 
 
 def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Same]]:
-    """Return earlier decisions about the same subject, newest first, and what waits beside it.
+    """Return earlier decisions about the same subject, newest first, and similar open requests.
 
-    That is open requests of the same kind about the same resource, for as much or for the same
-    other party, such as a payee. In a demo each launch has its own book, where the same resource
-    stands again.
+    Those are of the same kind about the same resource, for as much or for the same other party,
+    such as a payee. In a demo each launch has its own book, where the same resource may recur.
     """
     if not escalation.subject_key:
         return [], []
@@ -417,7 +416,7 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
 def _same_query() -> QuerySet[Escalation]:
     one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
     waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=Param("kind"))
-    # Of the subject's runs, by their index. Others may not act on it, but in the reference profile.
+    # Of the subject's runs, by their index. Only the reference profile lets other runs act on it.
     same = Escalation.objects.filter(
         Q(decided_at__isnull=False) | waits,
         workspace_id=Param("workspace"),
@@ -473,7 +472,7 @@ def _too_long(escalation: Escalation, kind: RequestKind) -> str:
 
 
 def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str]:
-    """Return warnings of deceptive letters, within values too for those who see them."""
+    """Return warnings of deceptive letters, also within values for those who see them."""
     texts = [text for _, text in texts_in([name, escalation.run.goal, escalation.action])]
     if part.role in SEE_VALUES:
         with suppress(ValuesLocked):
@@ -492,7 +491,7 @@ def _asked_again(escalation: Escalation) -> int | None:
 
 
 def _changed_by(reviews: Sequence[Step], before: _ApprovedBefore | None) -> str:
-    """Return who changed the arguments that an agent proposed, before this request was made."""
+    """Return who changed the proposed arguments before this request was made."""
     who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
     if before and before.escalation.state == EscalationState.ADJUSTED:
         who.append(str(before.escalation.decided_by))
@@ -500,7 +499,7 @@ def _changed_by(reviews: Sequence[Step], before: _ApprovedBefore | None) -> str:
 
 
 def _of_agent(escalation: Escalation, steps: Sequence[Step]) -> dict[str, Json]:
-    """Return what is known and claimed of the call of an agent elsewhere."""
+    """Return the facts and claims about an external agent's call."""
     agent = escalation.run.agent
     if agent is None:
         return {"keys": (), "claimed": (), "reported": None}
@@ -526,7 +525,8 @@ def _why_kept(escalation: Escalation, before: int) -> Refused | None:
     return None
 
 
-# Earlier requests that bear on one: sent back, repeated by an agent, approved and asked again.
+# Earlier requests with an effect on this one: sent back, repeated by an agent, approved and asked
+# again.
 
 
 @dataclass(frozen=True)
@@ -544,32 +544,32 @@ class _SentBack:
 
     escalation: Escalation
     act: str
-    words: str  # of who sent it back
+    words: str  # of the person who sent it back
     is_other: bool  # another tool is proposed now
     changes: Sequence[Change]  # since then, if the tool is the same
 
 
 @dataclass(frozen=True)
 class _ProposedBefore:
-    """A call of an agent elsewhere which the request repeats."""
+    """A call that an external agent repeats with the request."""
 
     run: str
     is_here: bool  # in the request's own run
-    request: int | None  # in which a person was asked about it
+    request: int | None  # that asked a person about it
 
 
 @dataclass(frozen=True)
 class _ApprovedBefore:
-    """The approval in whose place a request stands."""
+    """The approval that a request replaced."""
 
     escalation: Escalation
-    changes: Sequence[str]  # what the policy says since, as sentences
+    changes: Sequence[str]  # the policy's new sentences
 
 
 def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> _ApprovedBefore | None:
-    """Return the approval in whose place a request stands, or None. `reviews` are its turn's.
+    """Return the approval that a request replaced, or None. `reviews` are its turn's.
 
-    What the policy changed says more than the rules that ask for a person because of it.
+    A change by the policy says more than the rules that ask for a person because of it.
     """
     if "#" not in escalation.step.key:  # the first request of its turn
         return None
@@ -589,7 +589,7 @@ def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> _Approve
 
 
 def proposed_before(escalation: Escalation) -> list[_ProposedBefore]:
-    """Return the calls that an agent's call repeats, as they stood when it was reviewed."""
+    """Return the calls that an agent's call repeats, as of its review."""
     own = str(escalation.run_id)
     facts = escalation.review.get("facts") or {}
     found = [(one.get("run", own), one["turn"]) for one in facts.get("repeats") or ()]
@@ -602,7 +602,7 @@ def proposed_before(escalation: Escalation) -> list[_ProposedBefore]:
 
 
 def rejected_before(escalation: Escalation) -> Escalation | None:
-    """Return the rejected request that binds this one, as it stood at the review; or None."""
+    """Return the rejected request that binds this one, as of the review; or None."""
     no = (escalation.review.get("facts") or {}).get("rejected")
     here = Escalation.objects.filter(workspace=escalation.workspace_id)
     return here.select_related("decided_by").filter(pk=no["request"]).first() if no else None
@@ -644,7 +644,7 @@ def _corrected_before(escalation: Escalation) -> list[_SentBack]:
 
 
 def _correction_of(escalation: Escalation) -> str:
-    """Return what a person wrote instead of an email, or as instructions for a draft; or ""."""
+    """Return a person's text instead of an email, or their instructions for a draft; or ""."""
     return str((escalation.step.reply or {}).get("correction", ""))
 
 

@@ -1,4 +1,4 @@
-"""Decide a request, with everything that may refuse a decision; settle a lost call."""
+"""Decide a request, with all checks of a decision; settle a lost call."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text, require_member, require_role, time_here
 from agents.tools import request_of
 
-# Not expired, or its clock is stopped.
+# Not expired, or its deadline is paused.
 _WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
 
 
 def decide(*, escalation_id: int, by: User, wanted: Decision, at: datetime) -> Escalation:
-    """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
+    """Answer a request and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
-    KillSwitchStands, for an approval that a kill switch prevents, ApprovalLapsed and CallReported
-    are kinds of Refused. If two people must approve, the first approval is kept and the request
-    stays open. A request may be sent back as often in a run as its policy allows, and a decision
-    about anything else than what the person saw is refused.
+    Kinds of Refused are KillSwitchStands (a kill switch prevents the approval), ApprovalLapsed and
+    CallReported. If two people must approve, the first approval is stored and the request stays
+    open. The policy limits how often a run's requests are sent back. A decision about anything else
+    than what the person saw is refused.
 
     The same form sent again by the same person, as by a double click, returns the decided request
-    and is no event.
+    without an event.
     """
     bulk = wanted.bulk
     try:
@@ -230,14 +230,14 @@ _DECIDE = CompiledUpdate(
 def _likeness(
     escalation: Escalation, wanted: Decision, granted: Grant | None, *, at: datetime
 ) -> str:
-    """Return what a yes or a no to a call is about; "" of any other answer. Locks as `grant`."""
+    """Return the digest of an approved or rejected call; "" for other answers. Locks as `grant`."""
     if wanted.send_back or not kind_of(escalation.kind, escalation.action).runs_tool:
         return ""
     run, action = escalation.run, escalation.action
     if granted:
         action = {**action, "args": granted.args}
         return likeness(run, action, granted.target.resource)
-    if held_tool(escalation) is None or run.desk not in DESKS:  # a letter uses nothing
+    if held_tool(escalation) is None or run.desk not in DESKS:  # a letter has no resource
         return likeness(run, action, "")
     held = fetch_now(hold_resource, run, action, run.limits, at=at)
     return likeness(run, action, escalation.resource or held)
@@ -245,7 +245,7 @@ def _likeness(
 
 @transaction.atomic
 def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk: str = "") -> None:
-    """Record a refused decision, including one whose form was not ours."""
+    """Record a refused decision, also one from a foreign form."""
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why, **({"bulk": bulk} if bulk else {})}
     said = Entry("decision.refused", facts, by.get_username())
@@ -253,7 +253,7 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk
     append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)
 
 
-# What may refuse a decision.
+# The reasons to refuse a decision.
 
 
 class KillSwitchStands(Refused):
@@ -269,7 +269,7 @@ class KillSwitchStands(Refused):
 
 
 class CallReported(Refused):
-    """The agent said what came of a call after the person had opened the request about it."""
+    """The agent reported on a call after the person had opened the request about it."""
 
     def __init__(self, report: dict[str, Json]) -> None:
         did = "took" if report["executed"] else "did not take"
@@ -298,7 +298,7 @@ _CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed
 
 
 def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:
-    """Tell whether a form is one that this person has sent already, and that counted.
+    """Tell whether this person sent the same form before, and it counted.
 
     Compares the choice, values and comment, and what they saw, with the decision or, while a second
     person is awaited, with the first approval. A form that shows that approval is another one.
@@ -369,7 +369,7 @@ def _check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
 def check_reason(
     *, approve: bool, send_back: bool, is_changed: bool, comment: str, is_doubtful: bool = False
 ) -> None:
-    """Check that what is not a plain yes has its reason; a yes to a doubt too. Raises Refused."""
+    """Raise Refused if a decision that needs a reason has none."""
     if comment or (approve and not is_changed and not is_doubtful):
         return
     yes = "change" if is_changed else "approval"
@@ -383,7 +383,7 @@ def check_reason(
 def judge_letter(
     *, escalation_id: int, by: User, text: str, at: datetime
 ) -> tuple[list[str], list[str]]:
-    """Return the amounts of an edited email that ledger or record has, and those that neither has.
+    """Return the amounts of an edited email that ledger or record has, and the others.
 
     Raises Refused as the decision would. Changes nothing.
     """
@@ -398,9 +398,9 @@ def judge_letter(
 def _check_letter(
     escalation: Escalation, steps: list[Step], correction: str, *, at: datetime, lock: bool = True
 ) -> Facts:
-    """Return the facts that a letter is compared with. To decide, call with the run locked.
+    """Return the facts to compare a letter with. To decide, call with the run locked.
 
-    Refuses one with masked text, or with a fact that has since changed. Raises Refused.
+    Raises Refused for masked text, or for a fact that has changed since.
     """
     argument, run = escalation.review["facts"]["letter"], escalation.run
     letter = correction or str(escalation.action["args"][argument])
@@ -418,21 +418,21 @@ def _check_letter(
     return facts
 
 
-# The first of two approvals: it is kept while the request waits for a second person.
+# The first of two approvals, stored while the request waits for a second person.
 
 SAW_NONE = 0  # the page showed no approval yet
 
 
 @dataclass(frozen=True)
 class _First:
-    """A valid first approval, and what it grants by present facts."""
+    """A valid first approval, and its grant by present facts."""
 
     approval: Approval
     grant: Grant | None
 
 
 class ApprovalLapsed(Refused):
-    """The first approval has lapsed. Raised to the second person once it is on record."""
+    """The first approval has lapsed. Raised for the second person once that is recorded."""
 
     def __init__(self, approval: Approval, why: Refused) -> None:
         super().__init__(
@@ -459,9 +459,9 @@ def _standing_approval(
 ) -> _First | ApprovalLapsed | None:
     """Return the first approval, checked as if it were given now; None if there is none.
 
-    A lapsed one is removed, on record: ApprovalLapsed tells a person who relied on it; a page that
-    showed none goes on. `shown` is what the person saw: an approval's number, SAW_NONE, or None if
-    unknown. Raises Refused if it was another approval.
+    A lapsed one is removed and recorded. ApprovalLapsed tells a person who relied on it; a page
+    that showed none continues. `shown` is what the person saw: an approval's number, SAW_NONE, or
+    None if unknown. Raises Refused if it was another approval.
     """
     found = _first_of(escalation)
     judged = _judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
@@ -516,7 +516,7 @@ def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> No
 
 
 def _is_enough(escalation: Escalation, first: _First | None, granted: Grant, by: User) -> bool:
-    """Tell whether an approval decides or is the first of two. Raises Refused."""
+    """Tell whether an approval decides, or is the first of two. Raises Refused."""
     is_same = first is not None and granted == first.grant
     first_by = first.approval.by_id if first else None
     does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
@@ -537,7 +537,7 @@ def _keep_first(
     *,
     commit: Commit,
 ) -> bool:
-    """Keep a first approval, replacing one of other terms. False: the request no longer waits.
+    """Store a first approval, replacing one of other terms. False: the request no longer waits.
 
     Its giver's claim ends, so that a second person can decide.
     """
@@ -580,7 +580,7 @@ def _facts_of_name(escalation: Escalation) -> dict[str, Json]:
     return {"escalation": escalation.pk, "key": escalation.step.key}
 
 
-# Back to the agent, which may then propose something else.
+# Sending back: the agent may propose something else.
 _UNHEARD = "This request cannot be sent back: its agent would propose nothing else."
 ELSEWHERE = (
     "This request cannot be sent back: its agent runs elsewhere. Reject it instead: the agent "
@@ -589,7 +589,7 @@ ELSEWHERE = (
 
 
 def check_send_back(escalation: Escalation, before: int | None = None) -> None:
-    """Refuse to send back what pattern or policy do not allow. Raises Refused.
+    """Refuse to send back if pattern or policy forbid it. Raises Refused.
 
     Call with the run locked, so that nobody else sends back meanwhile. `before` is the number sent
     back in the run so far, if known.
@@ -614,13 +614,13 @@ def _limit_in_words(most: int) -> str:
     return f"This run was sent back {times}, as often as its policy allows. Decide this one."
 
 
-# A call of unknown outcome whose run has ended, so that no request asks about it.
+# A call of unknown outcome without a request, as its run has ended.
 
 
 def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: datetime) -> Effect:
-    """Record what a person found out about a call. Raises Refused.
+    """Record a person's finding about a call. Raises Refused.
 
-    What its tool tells by the key counts instead.
+    The tool's answer by key takes precedence.
     """
     known = Effect.objects.filter(key=key).first()
     if known is None:
@@ -645,7 +645,7 @@ def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: date
 
 
 def _check_lost(effect: Effect, run: Run) -> None:
-    """Check that nobody knows what became of a call, and no request asks. Raises Refused."""
+    """Refuse if the outcome of a call is known, or a request asks about it. Raises Refused."""
     if run.state in ENDED and effect.state == EffectState.UNKNOWN:
         return
     told = Event.objects.filter(run=run, kind=f"effect.{effect.state}", facts__key=effect.key)

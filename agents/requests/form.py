@@ -137,7 +137,7 @@ def read_patch(
 
 
 SET = "set."  # prefix of an argument's name in a form and in an address
-_PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls a kind; else its own name
+_PLACES = {"money": "amount", "lines": "list"}  # a sentence's word for a kind; else its own name
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class FormField:
 
     @property
     def place(self) -> SafeString:
-        """Return the markup that repeats it in a sentence; the script fills in what is typed."""
+        """Return the markup that repeats it in a sentence; the script updates it while typing."""
         if self.argument != self.open.name:
             return format_html("<b>the {} you enter</b>", label_of(self.argument).lower())
         word = f"the {_PLACES.get(self.open.kind, self.open.kind)} you enter"
@@ -210,7 +210,7 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
 def fill_fields(
     fields: Sequence[FormField], typed: Mapping[str, str], *, wrong: str = "", sentence: str = ""
 ) -> list[FormField]:
-    """Return the fields with what was typed, and `sentence` at the field named `wrong`."""
+    """Return the fields with the typed values, and `sentence` at the field named `wrong`."""
     return [
         replace(
             field,

@@ -152,7 +152,7 @@ def _changed_arguments(
 
 
 def name_patch(escalation: Escalation, patch: _Patch) -> dict[str, Json]:
-    """Return a person's changes as they are kept: with names, without what is no change.
+    """Return a person's changes for storing: with names, and only real changes.
 
     The same value in another spelling has the same name: it stays as it was proposed.
     """
@@ -176,7 +176,7 @@ def _with_keys(escalation: Escalation, patch: _Patch) -> _Patch:
 
 
 def _check_masked(run: Run, patch: _Patch) -> None:
-    """Refuse a change in which a mask or a foreign name would stand for a value."""
+    """Refuse a change in which a mask or a foreign name would replace a value."""
     for name, mask in RunBorder(run).unknown_in(patch):
         label = label_of(name)
         said = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
@@ -184,7 +184,7 @@ def _check_masked(run: Run, patch: _Patch) -> None:
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
-    """Return why this server could not carry out an approval; None if it could."""
+    """Return why this server could not execute an approval; None if it could."""
     asked, action = kind_of(escalation.kind, escalation.action), escalation.action
     desk, name = escalation.run.desk, action.get("name", "")
     if desk not in DESKS:
@@ -199,7 +199,7 @@ def obstacle(escalation: Escalation) -> Refused | None:
         args = RunBorder(escalation.run).resolve(action["args"])
     except ValuesLocked:
         return LOCKED
-    if not tool.accepts(args):  # what an approval would do is unknown by now
+    if not tool.accepts(args):  # the effect of an approval is unknown by now
         return Refused(
             "tool_changed", "The tool has changed since. This request can only be rejected."
         )
@@ -225,7 +225,7 @@ def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
 
 
 def judge_change(*, escalation_id: int, by: User, patch: _Patch, at: datetime) -> Grant | None:
-    """Return what a person could grant now with these changes, without deciding. Raises Refused."""
+    """Return the grant that these changes would give now, without deciding. Raises Refused."""
     found, steps, person = read_case(escalation_id, by)
     ahead = look_ahead(found.run)
     patch = _with_keys(found, patch)
@@ -249,7 +249,7 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
 
 
 def _choices_in(escalation: Escalation) -> Choices:
-    """Return the values among which a person chooses of arguments that nobody named."""
+    """Return the values from which a person chooses an argument that nobody named."""
     found: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
     return found
 
@@ -272,8 +272,8 @@ def own_bounds(
 ) -> list[_Bound]:
     """Return what the person's own limits leave of an amount: on its resource, and today.
 
-    The subject stands in for a resource that the tool does not name. Approvals that were not
-    carried out do not count. To decide, call with the workspace locked.
+    The subject replaces a resource that the tool does not name. Approvals that were not executed do
+    not count. To decide, call with the workspace locked.
     """
     run, limits, currency = escalation.run, escalation.run.limits, target.currency
     wanted, bounds = format_money(target.amount_minor or 0, currency), []
@@ -328,7 +328,7 @@ class _Sum:
 def _granted_sums(
     escalation: Escalation, person: Membership, currency: str, asked: Mapping[str, _Sum]
 ) -> dict[str, int]:
-    """Return what else the person granted at this desk in this currency, by kind of sum.
+    """Return the person's other grants at this desk in this currency, by kind of sum.
 
     A first approval counts while it is valid, and after a second one followed.
     """

@@ -1,4 +1,4 @@
-"""The pages of requests: the queue's lists, a request's card, and what a person does there."""
+"""The pages of requests: the queue's lists, a request's card, and the actions on it."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _show_card(
     notice: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """Render the card; after a refusal with what was typed and the sentence at its field.
+    """Render the card; after a refusal with the typed values and the sentence at its field.
 
     A `notice` concerns no field: it is shown above the card until dismissed.
     """
@@ -233,13 +233,13 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
 
 
 def _typed_in(posted: QueryDict) -> str:
-    """Return what a person typed, for a page that no longer has a field for it."""
+    """Return a person's typed text, for a page without a field for it."""
     names = (name for name in posted if name.startswith(SET) or name in _TYPED)
     return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
 def _opening_answer(wanted: str, card: Card) -> str:
-    """Return the answer to preselect: the one sent, or else the plainest approval.
+    """Return the answer to preselect: the sent one, or else the plainest approval.
 
     None where a person has to compare something first, or can only refuse.
     """
@@ -257,7 +257,7 @@ def _fields(card: Card) -> list[str]:
 
 @page
 def judge(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show how policy and limits would judge changes that are being typed."""
+    """Show how policy and limits judge typed changes."""
     user, at = access.person(request), timezone.now()
     escalation = access.escalation_to_decide(user, pk)
     allowed, judged = True, ""
@@ -278,9 +278,9 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say what would be answered to an email that is being edited. Changes nothing.
+    """Return the ruling on an edited email. Changes nothing.
 
-    By POST, because addresses are kept in logs.
+    By POST, because addresses are logged.
     """
     user = access.person(request)
     escalation = access.escalation_to_decide(user, pk)
@@ -300,7 +300,7 @@ def judge_letter(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _compared(there: list[str], missing: list[str]) -> str:
-    """Say which amounts of a letter were found; what it says about them is not checked."""
+    """Return the amounts of a letter that were found; its statements about them are not checked."""
     if missing:
         unknown = " or ".join(missing)
         return f"Neither ledger nor record has {unknown}. You may send it all the same."
@@ -344,7 +344,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
-    """Read the decision form. A foreign form goes on record. Raises BadForm."""
+    """Read the decision form. A foreign form is recorded. Raises BadForm."""
     fields = granting.fields_of(escalation, at=timezone.now())
     try:
         asked = escalation.action.get("args") or {}
@@ -361,7 +361,7 @@ def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
 
 
 def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | None:
-    """Return the changed arguments; a plain second approval repeats those of the first."""
+    """Return the changed arguments; a plain second approval repeats the first one's."""
     first = escalation.approval
     is_second = wanted.approve and first is not None and first.pk == wanted.approval
     return first.patch if first and is_second and wanted.patch is None else wanted.patch
@@ -385,7 +385,7 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("run", pk=pk)
 
 
-# Work on a request with others: claim it, hand it over, snooze it, comment on it.
+# Work on a request with others: claim, assign, snooze and comment.
 
 
 @action
@@ -396,7 +396,6 @@ def claim(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
-    """Release one's claim on an escalation."""
     return _claiming(request, pk, sharing.release_claim)
 
 
@@ -457,7 +456,6 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
 
 @action
 def comment(request: HttpRequest, pk: int) -> HttpResponse:
-    """Comment on a request, on record."""
 
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {_TOKEN, "text"})

@@ -85,7 +85,7 @@ def _minutes(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class QueueAddress(Filter):
-    """The open requests that someone wants to see, and their order."""
+    """The open requests in a view, and their order."""
 
     view: str = ALL
     order: str = DEADLINE
@@ -118,7 +118,7 @@ class QueueAddress(Filter):
         return f"{page}?{query}" if query else page
 
     def other(self, **changed: object) -> str:
-        """Return the query without what is usual: all requests, soonest to expire first."""
+        """Return the query without defaults: all requests, soonest to expire first."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
         usual = {"view": ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
@@ -145,7 +145,7 @@ WHOLE = QueueAddress({})  # all open requests, soonest to expire first
 
 # The inbox: open requests page by page, and decided ones.
 INBOX = 50  # requests on one page
-_BESIDE = 40  # beside an open card; at most so many of them before it:
+_BESIDE = 40  # next to an open card; at most so many of them before it
 _BEFORE = 8
 DECIDED_PAGE = 50
 _DECIDED = Keyset("decided_at")
@@ -170,8 +170,8 @@ class InboxRow:
     risk: int  # 0 none to 100
     subject: str
     number: str  # the subject's key, if their name does not contain it
-    about: str  # what tells requests about one subject apart, such as a payee; or ""
-    mark: str  # what has to be compared with the request; or ""
+    about: str  # differs between requests about one subject, such as a payee; or ""
+    mark: str  # to compare with the request; or ""
     claimed_by: str
     assigned_to: str  # a person or a team
 
@@ -440,7 +440,7 @@ def _tally(rows: Iterable[Sequence[Any]]) -> _Tally:
 
 
 def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> _Place:
-    return (frozen is not None, expires, key)  # a frozen request's time stands still
+    return (frozen is not None, expires, key)  # a frozen request's deadline is paused
 
 
 def _by_amount(amount: int | None, currency: str, *rest: Any) -> _Place:
@@ -478,7 +478,6 @@ class Reviewer:
 
     @property
     def teams(self) -> QuerySet[Team, int]:
-        """Return their teams, as a subquery."""
         return Team.objects.filter(members__user=self.user_id).values_list("pk", flat=True)
 
     @property
@@ -546,7 +545,6 @@ def snoozed_by(user_id: int | Param, at: datetime | Param) -> QuerySet[Snooze, i
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
-    """Return the requests in the queue, unordered."""
     return open_in(who.workspaces).filter(_in_queue(queue, who))
 
 
@@ -559,7 +557,7 @@ def _in_queue(queue: QueueAddress, who: Reviewer) -> Q:
 def _in_view(view: str, who: Reviewer) -> Q:
     """Return the condition of a view. Snoozed requests are only in the view *snoozed*.
 
-    What a person approved as the first of two waits for somebody else.
+    A request that a person approved as the first of two waits for somebody else.
     """
     snoozed = Q(pk__in=who.snoozed_ids)
     if view == SNOOZED:
@@ -603,7 +601,7 @@ def _above_limit(who: Reviewer) -> Q:
 
 # Letters name an amount too, and a lost call was counted when first asked about.
 _ASKS_MONEY = Q(kind=ACTION.stored)
-# Fields that offer what waits, with its words.
+# Fields whose choices are the waiting requests' values.
 NAMED: Mapping[str, Callable[[str], str]] = {
     "desk": desk_title,
     "tool": tool_title,
@@ -649,9 +647,9 @@ SOONEST = Min("expires_at", filter=Q(frozen_at=None))
 
 
 def waiting_in(workspaces: Sequence[int], reader: int, *, at: datetime) -> WaitingCount:
-    """Count what waits in some workspaces for a reader (0: nobody), in one query of two tables.
+    """Count open requests in some workspaces for a reader (0: nobody), in one query of two tables.
 
-    Every page asks it. One whose run is elsewhere counts, though no list shows it.
+    Every page asks it. A request whose run is elsewhere counts, though no list shows it.
     """
     given = {"reader": reader, "at": at, **spread("homes", workspaces)}
     found = _waiting(len(workspaces)).tuples(**given)
@@ -673,7 +671,7 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FormField]:
     """Return the form of the filter, with the current values among its choices."""
     named = {field.name: field.column for field in queue.fields if field.name in NAMED}
     rows = list(open_in(who.workspaces).order_by().values_list(*named.values()).distinct())
-    waiting = dict(zip(named, zip(*rows, strict=True), strict=False))  # without a row: of none
+    waiting = dict(zip(named, zip(*rows, strict=True), strict=False))  # empty without a row
     choices = {"age": [*_MINUTES.items()], "due": [*_MINUTES.items()]}
     for name in named:
         known = {*waiting.get(name, ()), queue.given.get(name)}
@@ -682,7 +680,7 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FormField]:
     return queue.form(**choices)
 
 
-# The line above the next request that shows and links the one just decided.
+# The line above the next request about the one just decided.
 _EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
 
 
@@ -691,7 +689,7 @@ class _JustDecided:
     """A request that was just decided, and its outcome so far."""
 
     escalation: Escalation
-    subject: str  # whom it was about, unless the outcome says so; ""
+    subject: str  # its subject, unless the outcome names it; ""
     outcome: SafeString
 
     @property

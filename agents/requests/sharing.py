@@ -90,11 +90,11 @@ _OF_AGENT = "You have owned this agent, or seen a key that it used, so someone e
 
 
 def own_words(run: Run) -> str:
-    """Return why four eyes keeps a person out, as a sentence to them."""
+    """Return why four eyes excludes a person, as a sentence to them."""
     return _OF_AGENT if run.agent_id else _LAUNCHED
 
 
-# Hand a request over. An assignment keeps nobody else from deciding; a claim does, for a while.
+# Assign a request. An assignment excludes nobody from deciding; a claim does, for a while.
 _MAX_NOTE = 500  # characters
 _ASSIGNED = "escalation.assigned"
 
@@ -177,7 +177,7 @@ def _wake(found: Escalation, users: list[int]) -> list[str]:
     return woken
 
 
-# Hide a request from one's own views for a while; its clock runs on, and others see it.
+# Hide a request from one's own views for a while; its deadline stays, and others see it.
 
 
 def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Snooze:
@@ -212,7 +212,7 @@ def wake(*, escalation_id: int, by: User, at: datetime) -> None:
 
 
 def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
-    """Return when a request expires, at the earliest if a kill switch stops its clock."""
+    """Return when a request expires, at the earliest if a kill switch pauses its deadline."""
     left = escalation.expires_at - (escalation.frozen_at or at)
     return at + left
 
@@ -282,7 +282,7 @@ def delete_view(*, view: SavedView, by: User) -> None:
     view.delete()
 
 
-# What all of these do: lock a request, and put on record what became of it.
+# Common parts: lock a request, and record what was done with it.
 _MISPLACED = (
     "Data of this request was changed to point at another run or workspace, so nobody can decide "
     "it. Run manage.py verify_audit."
@@ -319,13 +319,13 @@ def _wait_for_part(found: Escalation, user: User) -> None:
 def _tell_of(
     escalation: Escalation, kind: str, by: User | None, at: datetime, **facts: Json
 ) -> None:
-    """Record what a person did with a request; None is the engine."""
+    """Record a person's action on a request; None is the engine."""
     about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
     escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")
 
 
 def _is_told_again(escalation: Escalation, kind: str, by: User, **facts: Json) -> bool:
-    """Tell whether the newest event of a kind says that `by` did just this: a form sent twice."""
+    """Tell whether the newest event of a kind is the same action by `by`: a form sent twice."""
     about = Event.objects.filter(run=escalation.run, kind=kind, facts__escalation=escalation.pk)
     before = about.prefetch_related("texts").order_by("seq").last()
     if before is None or before.actor != by.get_username():
@@ -333,11 +333,11 @@ def _is_told_again(escalation: Escalation, kind: str, by: User, **facts: Json) -
     return {name: facts_of(before).get(name) for name in facts} == facts
 
 
-# What a decision locks and reads, in one round trip: plain queries would take ten times as long.
+# A decision's locks and reads, in one round trip: plain queries would take ten times as long.
 
 
 class _LockedEscalation(NamedTuple):
-    """An escalation with its run and workspace locked, and what a decision about it reads."""
+    """A request with its run and workspace locked, and the data for a decision."""
 
     escalation: Escalation
     steps: list[Step]  # of its run

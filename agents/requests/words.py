@@ -1,4 +1,4 @@
-"""A request in words: what it asks, its answers, its outcome, who may decide it, its sources.
+"""A request in words: its question, answers, outcome, deciders and sources.
 
 In markup every name and amount is isolated: its letters cannot reorder the text around it, and it
 may break over lines instead of pushing a button aside.
@@ -61,13 +61,12 @@ from agents.tools import (
 
 _CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
 _KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
-# Of a change: what is asked, until somebody has changed something.
+# The question about a change, until somebody has changed something.
 _EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
 _KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
 
 
 def kind_of_request(escalation: Escalation) -> RequestKind:
-    """Return the kind of an escalation, in the words of its tool."""
     return request_of(escalation.run.desk, escalation.kind, escalation.action)
 
 
@@ -84,9 +83,9 @@ def act(escalation: Escalation, name: str = "") -> str:
 
 
 def told_apart_by(escalation: Escalation) -> str:
-    """Return what tells requests about one subject apart, such as a payee; "" if the subject does.
+    """Return what differs between requests about one subject, such as a payee; "" if nothing does.
 
-    It is the first thing that the call's button names beside its amount.
+    It is the first thing that the call's button names besides its amount.
     """
     action, review = escalation.action, escalation.review
     desk, args = escalation.run.desk, action.get("args") or {}
@@ -113,7 +112,7 @@ def fill_sentence(
 ) -> SafeString:
     """Return a sentence of the table as markup.
 
-    `amount` is in minor units; `ran` are the arguments carried out instead of the requested ones;
+    `amount` is in minor units; `ran` are the executed arguments instead of the requested ones;
     `places` are markup for arguments that are still open.
     """
     by = escalation.decided_by
@@ -152,7 +151,7 @@ def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString
 def _island(text: str) -> SafeString:
     """Return a name as markup, isolated from the direction of the text around it.
 
-    A key behind it is never broken: Papier Hansen (P-102).
+    A key after it is never broken: Papier Hansen (P-102).
     """
     if keyed := _KEYED.fullmatch(text):
         return format_html('<bdi>{}</bdi> <bdi class="nowrap">{}</bdi>', *keyed.groups())
@@ -233,7 +232,7 @@ def choices(
 
 
 def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
-    """Return what waits for approval: the request, or what the first person approved of it."""
+    """Return what waits for approval: the request, or the first person's version of it."""
     kind = kind_of_request(escalation)
     if first is None or not first.patch:
         return fill_sentence(kind.asks, escalation, name)
@@ -250,7 +249,7 @@ def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
 
 
 def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
-    """Return the answer that carries out what the first person approved."""
+    """Return the answer that executes what the first person approved."""
     kind = kind_of_request(escalation)
     said = _answer_of(kind, first)
     return Choice(
@@ -267,7 +266,7 @@ def _answer_of(kind: RequestKind, first: Approval) -> Answer:
 
 
 def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approval) -> SafeString:
-    """Return a sentence of the table with the terms that the first person approved."""
+    """Return a sentence of the table with the first person's terms."""
     args = {**escalation.action["args"], **(first.patch or {})}
     return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)
 
@@ -276,9 +275,9 @@ def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approv
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
-    """Return why an approved action was not carried out; "" if it was or still may be.
+    """Return why an approved action was not executed; "" if it was or still may be.
 
-    A run that is over will pay nothing, even if no reason was recorded.
+    A run that is over will pay nothing, even without a recorded reason.
     """
     if escalation.state not in GRANTED or escalation.kind not in CARRIED_OUT:
         return ""
@@ -297,8 +296,8 @@ def outcome(
 ) -> SafeString:
     """Return the outcome of a request that no longer waits, by the ledger.
 
-    `why` says why an approved action was not carried out, or is "". `is_held`: a kill switch keeps
-    its agent from taking it.
+    `why` says why an approved action was not executed, or is "". `is_held`: a kill switch keeps its
+    agent from taking it.
     """
     kind, state = kind_of_request(escalation), escalation.state
     granted = escalation.granted_minor
@@ -342,7 +341,7 @@ def outcome(
 
 
 def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
-    """Return what a person said about a call, and what the ledger says if that differs."""
+    """Return a person's answer about a call, and the ledger's if that differs."""
     if effect and is_yes and effect.state == EffectState.REFUSED:
         return f"{answer} The record shows that it did not."
     if effect and not is_yes and effect.state == EffectState.DONE:
@@ -351,11 +350,11 @@ def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
 
 
 def _no_braces(text: str) -> str:
-    """Return a text for use in a sentence, whose braces are not places to fill in."""
+    """Return a text for use in a sentence, with its braces escaped."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
-# What tiers and two-person approval mean for one person's card, if a request falls under them.
+# The meaning of tiers and two-person approval on one person's card, if they apply.
 
 
 @dataclass(frozen=True)
@@ -460,7 +459,7 @@ def _receivers(
 
 
 # A picture of how far a measured value is from its limit.
-_ROOM = 1.25  # the scale ends this much beyond what was asked for
+_ROOM = 1.25  # the scale ends this much beyond the request
 
 
 @dataclass(frozen=True)
@@ -482,10 +481,10 @@ class Ruler:
 
 
 def ruling_to_draw(review: Json, amount_minor: int | None) -> Json:
-    """Return the ruling of a request that its ruler shows, or None.
+    """Return the ruling that the ruler of a request shows, or None.
 
-    It is the one that decided. For money it is the tightest that measured the amount itself: a
-    day's sum is not what was requested, nor is its cap what goes out automatically.
+    It is the deciding one. For money it is the tightest that measured the amount itself: a day's
+    sum is not what was requested, nor is its cap what runs without a person.
     """
     deciding = review["deciding"]
     unit = unit_of(deciding)
@@ -520,7 +519,7 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     return Ruler(place(observed), place(limit), yours, asked, most, mine, full, told)
 
 
-# Where each argument of an action came from, as its review found, and what is to be compared.
+# The origin of each argument of an action, by its review, and what to compare.
 _ORIGINS = {
     "request": ("chat", "in the request"),
     "subject": ("user", "chosen at launch"),
@@ -541,7 +540,7 @@ _OF_REVIEW = {
 
 @dataclass(frozen=True)
 class Source:
-    """An argument as people read it, with its origins (keys of ORIGINS)."""
+    """An argument in words, with its origins (keys of ORIGINS)."""
 
     name: str
     value: str
@@ -569,7 +568,7 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     tool = str(escalation.action.get("name", ""))
     for name, value in args.items():
         if name == facts.get("letter"):
-            continue  # it stands on the card by itself, once
+            continue  # the card shows it once, by itself
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
@@ -591,10 +590,10 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An argument that no person of ours named, beside what was asked for, in words."""
+    """An argument that none of our people named, next to the request, in words."""
 
     title: str
-    asked: str  # "" if the request names nothing of the kind
+    asked: str  # "" if the request has nothing of the kind
     proposed: str
     origin: str
     quote: SafeString  # of the outsider's text, with the value marked; or ""
@@ -638,7 +637,7 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
         nobody = "The goal is the agent’s claim, and no text that the console saw names it."
     as_asked = "not as asked"
     read = [one.money for text in doubt["asked"] for one in read_amounts(text)]
-    if read and not any(read):  # the request may mean the very amount that is proposed
+    if read and not any(read):  # the request may mean exactly the proposed amount
         differs, as_asked = "may not be the one that was asked for", "perhaps not as asked"
         where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"

@@ -1,6 +1,6 @@
-"""How a tool lets people change its arguments: what a declaration says, and a person's change.
+"""How people may change a tool's arguments: its declaration, and a person's change.
 
-The open fields are the table that form, API and command line share: nothing else can be changed.
+Form, API and command line share the table of open fields: nothing else can be changed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Choose:
 # For an object: how each of its fields may be changed, by name.
 Change: TypeAlias = Lower | Range | Choose | Mapping[str, "Lower | Range | Choose"]
 _ORDERED = (int, Decimal, date, Money)
-_PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes anew, a line each
+_PLAIN = (str, int, Decimal, date)  # items that a person writes, one per line
 
 
 def label_of(name: str) -> str:
@@ -77,7 +77,7 @@ class ArgumentKind:
 
     @property
     def use(self) -> str:
-        """Return in words how it may be changed."""
+        """Return the ways to change it, in words."""
         if not self.ways:
             return "nobody can change it; of an object say it of its fields, {'field': Lower()}"
         of = {"text": "characters", "lines": "items"}.get(self.name, self.bound.__name__)
@@ -189,9 +189,9 @@ def bare_type(hint: Any) -> Any:
     return bare_type(others[0]) if is_optional else hint
 
 
-# The arguments that a person may change: their bounds, and how they are typed.
+# The arguments that a person may change: their bounds, and their form values.
 
-# Of arguments that nobody named, by name: the values to choose from, each in words.
+# For arguments that nobody named: the values to choose from, each in words.
 Choices: TypeAlias = Mapping[str, Mapping[str, str]]
 log = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ class OpenField:
     kind: str  # choice, money, date, number, text, or lines: a list, an item a line
     schema: Json
     value: Json
-    typed: Any  # the same, as its function takes it
+    typed: Any  # the same, in the function's type
     least: Any = None  # None if there are only `choices`
     most: Any = None
     choices: tuple[Json, ...] = ()  # of a list: its items
@@ -261,9 +261,9 @@ class OpenField:
         return str(getattr(self.most, "currency", self.schema.get("unit", "")))
 
     def refusal(self, value: Json, typed: Any = None) -> str:
-        """Return the refusal of a JSON value, with what is allowed.
+        """Return the refusal of a JSON value, with the allowed values.
 
-        To an amount below its range only the least is said: a tighter bound may be the most.
+        For an amount below its range it names only the least: a tighter bound may be the most.
         """
         allowed = f"At least {self.show(self.least)}." if self._is_below(typed) else self.help
         return f"{self.label} cannot be {self.line(value)[:80]}. {allowed}"
@@ -288,7 +288,7 @@ class OpenField:
         text = text.strip().replace("\r\n", "\n")
         known = {self.line(one): one for one in self.choices}
         if self.kind == "lines":
-            known |= {self.line(one): one for one in self.value}  # left as asked, blanks and all
+            known |= {self.line(one): one for one in self.value}  # unchanged, with blanks
             lines = [" ".join(line.split()) for line in text.split("\n")]
             return [self._item(line, known) for line in lines if line]
         if not text:
@@ -367,7 +367,7 @@ def open_fields(
                 continue
             try:
                 fields.append(_field(place, hint, schema, value, typed, how, case))
-            except Exception:  # whatever a company's function does: without a bound it stays closed
+            except Exception:  # any error of a company's function: without a bound it stays closed
                 log.exception(
                     "%s: bounds of %s failed; it cannot be changed", arguments.tool, place
                 )
@@ -409,7 +409,7 @@ def _field(
     return OpenField(name, "money" if is_money else kind.name, schema, value, typed, least, most)
 
 
-# A person's changes to a call: read from what they typed, and checked against the open fields.
+# A person's changes to a call: read from the form, and checked against the open fields.
 
 
 def changed_fields(
@@ -452,7 +452,7 @@ def apply_patch(
         known = {one.name: one for one in fields}
         is_known = name in may or name in known
         sentence = f"{label_of(name)}: {why}." if is_known else f"{error}."
-        if name in known and error.__cause__:  # the library's words are a programmer's
+        if name in known and error.__cause__:  # the library's words are for programmers
             argument, _, part = name.partition(".")
             value = left[argument]
             sentence = known[name].refusal(value[part] if part else value)
@@ -480,10 +480,10 @@ def apply_patch(
     return left
 
 
-# Arguments in words come from stored values and never from a desk's types, so that they stay
-# readable after a desk has changed or was removed.
+# Words for arguments come from stored values, not from a desk's types, so that they stay readable
+# after a desk has changed or was removed.
 
-# The names of the values of a call's arguments: by argument, then by value.
+# The names of a call's values: by argument, then by value.
 Called: TypeAlias = Mapping[str, Mapping[str, str]]
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 

@@ -1,8 +1,8 @@
-"""The amounts of money that a text names: one reader for rules, origins and cards.
+"""The amounts of money in a text: one reader for rules, origins and cards.
 
-A number beside a currency is an amount unless something near it says otherwise: a word for
-another thing, a day, a sign, a word of size, a second currency. What a careful reader could doubt
-names nothing, and is shown as the text writes it.
+A number next to a currency is an amount unless something near it says otherwise: a word for another
+thing, a day, a sign, a word of size, a second currency. A doubtful amount counts for nothing, and
+is shown as written.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from agents.core.money import MAX_MINOR, currencies_with
 from agents.sdk.values import Money
 
 NUMBER, CURRENCY, WORD, MARK = "number", "currency", "word", "mark"
-_NEAR = 32  # characters beside an amount in which a word of size may stand
+_NEAR = 32  # characters next to an amount in which a word of size may be
 
 _DIGITS = {code: digits for digits in (0, 2, 3, 4) for code in currencies_with(digits)}
-# In small letters other codes are words: all, try, top.
+# Other codes are words in small letters: all, try, top.
 _SMALL = "aud brl cad chf cny czk dkk eur gbp hkd huf inr jpy mxn nok nzd pln sek sgd usd zar"
 _SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "EURO": "EUR", "£": "GBP", "¥": "JPY"}
 _SIGNS |= {"DOLLAR": "USD", "USDOLLAR": "USD", "EUROS": "EUR", "POUNDS": "GBP"}
 _SIGN = r"[^\W\d_]{0,3}[$€£¥¢\u20a0-\u20cf]|(?:us|u\.s\.)[- ]?dollars?|euros?|dollars?|pounds"
-# These make another currency, or a part of it, of the currency beside them.
+# These turn a currency next to them into another one, or a part of it.
 _OTHER = (
     r"(?:[ck]anad|austral|mexi[ck]|egypt|syri|leban)(?:i?[ae]n|isch)\w*|singapore|hong kong"
     r"|new zealand|taiwan|pesos?|reais|yen|yuan|rmb|cents?|c[eé]nt(?:im|esim|av)\w\w?|pence"
@@ -45,7 +45,7 @@ _DATES = (
     rf"|(?:in|im|en|nel|since|seit|year|jahr|année|año|anno)\s{_YEAR}"
     rf"|(?:on|am|vom|le|dated)\s{_DAY}(?:/{_DAY}|\.(?:1[0-2]|0?[1-9]))\.?"
 ).replace(r"\s", r"[^\S\r\n]")  # each in one line
-# A number is as much as may be one; whether it can be read is seen later.
+# Any run of digits and separators; it is parsed later.
 _TOKEN = re.compile(
     rf"(?i)(?P<date>(?:{_DATES})(?!\w|[-/.,:'’][0-9]))"
     rf"|(?P<currency>(?:{_OTHER})(?!\w)|(?:{_SIGN})(?![^\W\d]))"
@@ -117,7 +117,7 @@ _SEVERAL = re.compile(r"(?i)\w+(?:[si]|[er]n|tture|lege|träge)")
 _FEW = re.compile("(?i)two|three|four|five|six|zwei|drei|vier|deux|trois|quatre|dos|tres|due|tre")
 _PRICES = ("at", "@", "à", "zu", "je", "of", "de", "di", "a", "von")  # 3 months at USD 49
 _OPERATORS, _DASHES, _JOINTS, _POINTS = "+−±~≈×÷^%‰％－＋", "-‐‑‒–—", "-‐‑‒–—/*·•&@…", ".,'’‘`´"
-_PLAIN = "()[]{}\"'“”„‘’«»‹›<>|=:;!?…,.`"  # marks that may touch an amount and change nothing
+_PLAIN = "()[]{}\"'“”„‘’«»‹›<>|=:;!?…,.`"  # marks that may touch an amount without changing it
 _BLANK = re.compile(r"[\s.,;:!?()\"']")
 _LINE = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # then people see another order
@@ -128,7 +128,7 @@ class Amount(NamedTuple):
 
     text: str  # as the text writes it, never a part of a number
     money: Money | None  # None if a reader could take it for something else
-    codes: frozenset[str]  # of the currencies beside it; ? stands before what is none of ISO 4217
+    codes: frozenset[str]  # of the currencies next to it; ? precedes codes outside ISO 4217
     is_thing: bool  # the number of an order, a day, a count
 
 
@@ -153,13 +153,13 @@ def read_amounts(text: str) -> tuple[Amount, ...]:
 
 
 def ways_to_write(value: Money, text: str) -> list[str]:
-    """Return how a text names an amount, each time that it does."""
+    """Return the spellings of an amount in a text."""
     is_near = value.amount.partition(".")[0][-3:] in text  # quicker than to read it all
     return [one.text for one in read_amounts(text) if one.money == value] if is_near else []
 
 
 def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:
-    """Return what looks like an amount in this or a common currency, as the text writes it."""
+    """Return what looks like an amount in this or a common currency, as written."""
     known = {currency, "EUR", "USD", "GBP"}
     own = (one for one in read_amounts(text) if not one.is_thing)
     texts = (one.text for one in own if known & {code.strip("?") for code in one.codes or known})
@@ -167,14 +167,14 @@ def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:
 
 
 class _AmountReader:
-    """The numbers, currencies and words of one text, and which of them stand together."""
+    """The numbers, currencies and words of one text, and their groups."""
 
     def __init__(self, text: str) -> None:
         self.text, self.is_reordered = text, bool(_REORDERS.search(text))
         self.tokens = [_EDGE, _EDGE, *_tokens(text), _EDGE, _EDGE]
         self.named: set[int] = set()  # numbers that name other things
         self.things: set[int] = set()  # these, and numbers that count
-        self.runs: dict[int, list[int]] = {}  # numbers and currencies that nothing parts
+        self.runs: dict[int, list[int]] = {}  # numbers and currencies without anything between
         for at, token in enumerate(self.tokens):
             if token.kind == NUMBER and (self._is_of_thing(at) or self._is_listed(at)):
                 self.named.add(at)
@@ -185,7 +185,7 @@ class _AmountReader:
                 self.runs[at].append(at)
 
     def amount_of(self, run: list[int]) -> Amount | None:
-        """Return what a run names, without the numbers of other things at its ends."""
+        """Return the amount of a run, without the numbers of other things at its ends."""
         kept = [at for at in run if at not in self.things]
         own = self.tokens[kept[0] : kept[-1] + 1] if kept else []
         codes = frozenset(self.tokens[at].code for at in run) - {""}
@@ -203,7 +203,7 @@ class _AmountReader:
         return Amount(self.text[start:end], money, codes, is_thing=False)
 
     def _is_of_thing(self, at: int) -> bool:
-        """Tell whether a number is that of another thing."""
+        """Tell whether a number belongs to another thing."""
         before, token = self.tokens[at - 1 : at + 1]
         if token.text[0] in "#№" or (before.kind == WORD and not token.space):  # INV-990
             return True
@@ -216,7 +216,7 @@ class _AmountReader:
         return False
 
     def _is_listed(self, at: int) -> bool:
-        """Tell whether a number goes on with a list of such numbers: customers 42 and 985."""
+        """Tell whether a number continues a list of such numbers: customers 42 and 985."""
         token, first = self.tokens[at], at - 1
         while at - first < 5 and self.tokens[first].text.casefold() in _LINKS:
             first -= 1
@@ -233,7 +233,7 @@ class _AmountReader:
         return self.tokens[first].text.isdigit() and is_long and not _LINE.search(token.space)
 
     def _is_count(self, at: int) -> bool:
-        """Tell whether a token is a number that counts what stands after it."""
+        """Tell whether a token is a number that counts the next word."""
         if self.tokens[at].kind != NUMBER and not _FEW.fullmatch(self.tokens[at].text):
             return False
         after = self.tokens[at + 1]
@@ -242,7 +242,7 @@ class _AmountReader:
     def _reach(self, edge: int, step: int) -> int:
         """Return how far in the text something changes an amount; its own end if nothing does.
 
-        `edge` is the outer token of the amount, `step` the way out: -1 or 1.
+        `edge` is the outer token of the amount, `step` the direction: -1 or 1.
         """
         at, beyond, out = edge + step, edge + 2 * step, step > 0
         here, near = self.tokens[edge], self.tokens[at]
@@ -257,7 +257,7 @@ class _AmountReader:
             own, place = here.start, near.start - len(_BLANK.split(behind)[-1])
         if sized or _LINE.search(space):
             return sized.span()[out] if sized else own
-        # As far as another number or currency goes, if one follows that is no thing's.
+        # Up to another number or currency, unless that belongs to another thing.
         other = self.runs.get(beyond, []) if beyond not in self.things else []
         spans = (self.tokens[other[0]].start, self.tokens[other[-1]].end)[out] if other else own
         kinds = {self.tokens[one].kind for one in other}
@@ -290,12 +290,12 @@ class _AmountReader:
         return own if is_loose or is_plain or is_apart else place
 
     def _is_joined(self, at: int) -> bool:
-        """Tell whether a number or currency is read together with what stands before it."""
+        """Tell whether a number or currency is read together with the token before it."""
         if at - 1 not in self.runs or not _LINE.search(self.tokens[at].space):
             return at - 1 in self.runs
         if self.tokens[at - 1].kind == self.tokens[at].kind:
             return self._is_grouped(at - 1, at)
-        # A number and its currency may be on two lines, if neither has company on its own.
+        # A number and its currency may be on two lines, if each is alone on its line.
         company = self.tokens[at + 1]
         is_alone = company.kind not in (NUMBER, CURRENCY) or bool(_LINE.search(company.space))
         return is_alone and len(self.runs[at - 1]) == 1

@@ -2,8 +2,8 @@
 
 Arguments have one schema for models, forms and the API.
 
-The library reads them strictly; our own check is that writing them again gives exactly the same,
-so that no value is misread.
+The library reads them strictly. We check that writing them again gives exactly the same, so that no
+value is misread.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def longest(characters: int) -> Any:
 
 @dataclass(frozen=True)
 class _DeclaredKey:
-    """In place of an argument's default: the argument says what a call does."""
+    """Marks an argument that identifies a call, instead of a default."""
 
     default: Any = MISSING
 
 
 def key(default: Any = MISSING) -> Any:
-    """Declare that an argument says what a call does: `sku: str = key()`.
+    """Declare that an argument identifies a call: `sku: str = key()`.
 
-    Other texts are free to be worded anew. With a `default` it may be left out.
+    The wording of other texts may vary. With a `default` it may be left out.
     """
     return _DeclaredKey(default)
 
@@ -65,10 +65,10 @@ def key(default: Any = MISSING) -> Any:
 def is_text(hint: Any) -> bool:
     """Tell whether a declared type is, or may be, a text.
 
-    One of a few texts (`Literal`, an Enum) is a choice. A list says to whom or what, and a
+    One of a few texts (`Literal`, an Enum) is a choice. A list names recipients or things, and a
     dataclass is more than its texts.
     """
-    # Of `type Sku = str` and of NewType("Sku", str).
+    # For `type Sku = str` and NewType("Sku", str).
     hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
     if get_origin(hint) is Annotated:
         return is_text(hint.__origin__)
@@ -86,9 +86,9 @@ class Arguments:
     """The typed arguments of one tool."""
 
     tool: str
-    hints: Mapping[str, Any]  # the type of each, as its function names it
-    schema: Json  # an exact object; null stands for what may be left out
-    shown: Json  # the same with the unit of each number, for people; no model is asked with it
+    hints: Mapping[str, Any]  # the declared type of each
+    schema: Json  # an exact object; null stands for an omitted argument
+    shown: Json  # the same with the unit of each number, for people; models never see it
     required: tuple[str, ...]
     adapter: TypeAdapter[Any]
     keys: frozenset[str] = frozenset()  # declared by `key()`
@@ -132,10 +132,10 @@ class Arguments:
         return args
 
     def fits_but_for_names(self, given: Json) -> bool:
-        """Tell whether all that does not fit are names of masked values.
+        """Tell whether only names of masked values do not fit.
 
-        A stored reply has to be read without the values; they are judged where a tool, a rule or
-        a bound gets them.
+        A stored reply has to be readable without the values; they are checked where a tool, a rule
+        or a bound gets them.
         """
         try:
             self.adapter.validate_json(json.dumps(given, allow_nan=False))
@@ -146,15 +146,14 @@ class Arguments:
         return False
 
     def write(self, args: Any) -> dict[str, Json]:
-        """Return typed arguments as JSON."""
         written: dict[str, Json] = self.adapter.dump_python(args, mode="json")
         return written
 
 
 def flat_specs(arguments: Arguments) -> dict[str, str]:
-    """Return arguments as kinds by name, whose amounts are plain numbers to models.
+    """Return arguments as kinds by name; models see their amounts as plain numbers.
 
-    An amount `…_minor` is `…_usd` there. Raises TypeError for a type that is no such kind.
+    An amount `…_minor` is `…_usd` there. Raises TypeError for other types.
     """
     return dict(_flat(arguments.tool, *one) for one in arguments.hints.items())
 
@@ -173,7 +172,7 @@ _FLAT: Mapping[Any, str] = {int: "int", str: "str", str | None: "str?"}
 def arguments_of(function: Callable[..., Any]) -> Arguments:
     """Read the arguments of a tool from its signature: all but the first, by keyword.
 
-    Raises TypeError for a type that no schema, form and ledger can hold exactly.
+    Raises TypeError for a type that schema, form and ledger cannot hold exactly.
     """
     name = function.__name__
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration of a desk, as TypeError that says where; reserved names."""
+"""Checks of a desk's declarations, as TypeError with the place; reserved names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_tool(tool: DeskTool, above: Iterable[DeskTool]) -> None:
 
 
 def _check_executor(tool: DeskTool) -> None:
-    """Raise TypeError for a tool that neither console nor agent can execute as it is declared."""
+    """Raise TypeError for a tool that neither console nor agent can execute."""
     name, by = tool.name, tool.executed_by
     if by not in (CONSOLE, AGENT):
         raise TypeError(f"{name}: executed_by is {CONSOLE!r} or {AGENT!r}")
@@ -65,7 +65,7 @@ def _check_executor(tool: DeskTool) -> None:
 
 
 def _check_letter(tool: DeskTool, above: Iterable[DeskTool]) -> None:
-    """Raise TypeError for a letter whose text or whose matter is not there."""
+    """Raise TypeError for a letter whose text or tool does not exist."""
     if tool.letter and tool.arguments.hints.get(tool.letter) is not str:
         raise TypeError(
             f"{tool.name}: letter={tool.letter!r} is to name a text among its arguments"
@@ -77,12 +77,12 @@ def _check_letter(tool: DeskTool, above: Iterable[DeskTool]) -> None:
 
 
 def _check_outside(function: Callable[..., Any], place: str) -> None:
-    """Raise TypeError for a place that is no text of a tool's result, if its type says what is."""
+    """Raise TypeError for a place that is no text of a tool's result, if its type tells."""
     kind: Any = get_type_hints(function).get("return")
     for name in place.split("."):
         kind = _items(kind)
         if not is_typeddict(kind):
-            return  # any JSON: only a call will tell
+            return  # any JSON: only a call will show
         if name not in (hints := get_type_hints(kind)):
             raise TypeError(f"{function.__name__}: its result has no {place!r} for outside=")
         kind = hints[name]
@@ -103,7 +103,7 @@ def _check_vouches(tool: DeskTool, place: str) -> None:
 
 
 def _items(kind: Any) -> Any:
-    """Return the type of a list's items, or what a field holds where it is there."""
+    """Return the type of a list's items, or of an optional field's value."""
     while get_origin(kind) in (list, NotRequired, Required):
         [kind] = get_args(kind)
     return kind
@@ -129,10 +129,10 @@ def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
 
 _LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as in the columns of runs and ledger
 # Rules that the console adds to every desk: a call is about the run's subject, an answer agrees
-# with the ledger, payments without a person have a daily cap; and to one with letters, that their
+# with the ledger, payments without a person have a daily cap. A desk with letters also gets: their
 # words agree with the record.
 OF_CONSOLE = ("bound", "answer", "caps", "letter")
-# Those that it adds to a desk with reports, as `agents.policies.reports` names them.
+# Rules that it adds to a desk with reports, by their names in `agents.policies.reports`.
 OF_REPORTS = tuple(
     f"report_{name}"
     for name in (
@@ -140,7 +140,7 @@ OF_REPORTS = tuple(
         *("briefed", "headed", "matches_facts"),
     )
 )
-# Topics of the shipped rules, patterns and pages, whose names would become ambiguous.
+# Topics of shipped rules, patterns and pages: as desk names they would be ambiguous.
 _TOPICS = {"answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
 _PATTERNS = {"external", "orchestrator", "routing", "supervisor", "workflow"}
 _PAGES = {"agents", "api", "approvals", "audit", "become", "healthz", "keys", "kill", "launch"}
@@ -148,7 +148,7 @@ _PAGES |= {"invitations", "members", "notifications", "team", "teams", "webhooks
 _PAGES |= {"metrics", "overview", "readyz", "runs", "search", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
 _REPLIES = {"final", "final_answer", "tool"}  # kinds of a model's reply
-_OF_CLIENTS = {"again", "ask_a_person"}  # tools that MCP clients have at every desk
+_OF_CLIENTS = {"again", "ask_a_person"}  # tools of MCP clients at every desk
 _UNITS = ("_minor", "_usd")  # suffixes of the first desk's amounts, stored and for models
 
 

@@ -1,6 +1,6 @@
-"""What a desk declares for the demo: its model's replies in scenarios, and the past that it shows.
+"""A desk's declarations for the demo: its model's replies in scenarios, and its past.
 
-What a script may hold is read beside what each role makes of it.
+The contents of a script are next to the code that plays them.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, read_workflow
 
-# What it says of a goal that is no scenario.
+# The reply to a goal without a scenario.
 ONLY_SCENARIOS = "The demo model plays scenarios only: launch one, or connect a model."
-# What a planner is told besides what the report is about.
+# A planner's inputs besides the scope of the report.
 OF_PLANNER = {"goal", "max_tasks", "blocked", "desk", "more_tools"}
-PATTERN_OF = {  # of what asks a model in this role
+PATTERN_OF = {  # by the role that asks a model
     **dict.fromkeys(("worker", "writer"), "supervisor"),
     **dict.fromkeys(("router", "responder"), "routing"),
     **dict.fromkeys(("planner", "reporter"), "orchestrator"),
     **dict.fromkeys(("committer", "executor", "assessor", "judge"), "workflow"),
 }
-_LONGEST_TICKET = 300  # characters of one in the goal's words
+_LONGEST_TICKET = 300  # characters of a ticket in the goal's words
 _GONE_BACK = "Nothing was done: a reviewer sent it back."
-_SENT_BACK = "person.sent_back"  # in place of a rule, where a person sent a proposal back
+_SENT_BACK = "person.sent_back"  # instead of a rule, after a person sent a proposal back
 _NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
 _AMOUNT = re.compile(rf"(?:\b[A-Z]{{3}} ?|[$€£]){_NUMBER}|{_NUMBER} ?[A-Z]{{3}}\b")
 
 
 class NeverAnswers(Exception):
-    """The model of a scenario is silent until the caller's deadline."""
+    """A scenario's model is silent until the caller's deadline."""
 
 
 @dataclass(frozen=True)
 class DayAhead:
-    """A day counted from that of the run."""
+    """A day counted from the run's day."""
 
     days: int
 
@@ -53,7 +53,7 @@ def in_days(days: int) -> DayAhead:
 
 @dataclass(frozen=True)
 class OutputOf:
-    """What an earlier step of a workflow put out, as the value of an argument."""
+    """The output of an earlier workflow step, as the value of an argument."""
 
     step: str
 
@@ -86,7 +86,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Answers:
-    """The model ends the run; the console puts the answer in the ledger's words."""
+    """The model ends the run; the console adds the ledger's words to the answer."""
 
     text: str = "Done."
 
@@ -105,9 +105,9 @@ class Routes:
 
 
 class Plans:
-    """The planner asks these sources; the report is then written with the text of `Answers`.
+    """The planner asks these sources; `Answers` then supplies the report's text.
 
-    `other` is what it takes the report to be about, where it is mistaken.
+    `other` is a mistaken scope of the planner.
     """
 
     def __init__(self, *sources: str, **other: str) -> None:
@@ -115,10 +115,10 @@ class Plans:
 
 
 class ScriptStep:
-    """A step of a workflow: the calls that its agent makes, then what it puts out.
+    """A step of a workflow: its agent's calls, then its output.
 
-    A second one of the same name is said once the step was sent back. With several agents,
-    `agents` are their texts. One that is not `content` wants its text improved each time.
+    A second step of the same name is the reply after the first was sent back. With several agents,
+    `agents` are their texts. A step that is not `content` asks for improvement each time.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class ScriptStep:
 
 @dataclass(frozen=True)
 class Judge:
-    """The judge's first verdict on a step: reorient, ask_human or halt. It lets others stand."""
+    """The judge's first verdict on a step: reorient, ask_human or halt. Others are accepted."""
 
     step: str
     verdict: str
     reason: str
-    correction: str = ""  # what to do otherwise
+    correction: str = ""  # what to do instead
     question: str = ""  # to a person
 
 
@@ -155,9 +155,9 @@ _LINES: Mapping[str, tuple[type[Any], ...]] = {
 def check_script(
     title: str, demo: Sequence[Any], pattern: str, known: Collection[str], workflow: Json
 ) -> Iterator[Says]:
-    """Yield the calls of a scenario's lines. Raises TypeError for a line that cannot be said.
+    """Yield the calls of a scenario's lines. Raises TypeError for an invalid line.
 
-    `known` are the desk's specialists or sources, and `workflow` is the document that it follows.
+    `known` are the desk's specialists or sources, and `workflow` is its document.
     """
     steps = [step.name for step in _steps_of(title, workflow)] if workflow else []
     scripted = [line.name for line in demo if isinstance(line, ScriptStep)]
@@ -185,9 +185,9 @@ def _steps_of(title: str, workflow: Json) -> list[Any]:
 def spoken(
     demo: Sequence[Any], role: str, inputs: Json, today: date, *, critical: Collection[str]
 ) -> str:
-    """Return what the model of a scenario says in a role, as it would arrive.
+    """Return the reply of a scenario's model in a role, as a server would send it.
 
-    `critical` are the sources that are; without a scenario, it says so. Raises NeverAnswers.
+    `critical` are the critical sources. Without a scenario, the reply says so. Raises NeverAnswers.
     """
     if not demo:
         return _without_scenario(role, inputs)
@@ -216,7 +216,7 @@ def _written(reply: Json, *, breaks_off: bool = False) -> str:
 
 
 def _of_worker(demo: Sequence[Any], inputs: Json, today: date) -> str:
-    """Return the next line, unless a person, the policy or the tool said no to the last one."""
+    """Return the next line, unless a person, the policy or the tool refused the last one."""
     state, blocked = inputs["state_summary"], inputs.get("blocked") or [{"rule": ""}]
     if blocked[-1]["rule"] == _SENT_BACK:
         return _written(_heeding(blocked[-1]))
@@ -233,12 +233,12 @@ def _of_worker(demo: Sequence[Any], inputs: Json, today: date) -> str:
     after = demo[place + 1 : place + 2]
     is_no = blocked[-1].get("action", {}).get("name") == getattr(line, "tool", None)
     if is_no and after and isinstance(after[0], Says) and after[0].tool != line.tool:
-        line = after[0]  # what the policy does not want a second time may be what follows
+        line = after[0]  # a line after the refused one may still fit
     return _written(line.reply(today), breaks_off=isinstance(line, BreaksOff))
 
 
 def _heeding(block: Json) -> Json:
-    """Return the call with the amount that a person named in sending it back, or an end."""
+    """Return the call with the amount that a person asked for in sending it back, or an end."""
     call = block.get("action") or {}
     args = call.get("args", {})
     match = _AMOUNT.search(block["sentence"])
@@ -279,7 +279,7 @@ def _is_corrected(inputs: Json) -> bool:
 
 def _execute(demo: Sequence[Any], inputs: Json, today: date) -> Json:
     lines = [one for one in demo if isinstance(one, ScriptStep) and one.name == inputs["step"]]
-    lines = lines or [ScriptStep(inputs["step"])]  # of a document that no scenario follows
+    lines = lines or [ScriptStep(inputs["step"])]  # a document without a scenario
     line = lines[-1 if _is_corrected(inputs) else 0]
     text = line.agents.get(inputs.get("agent", ""), line.text)
     if isinstance(text, OutputOf):
@@ -329,7 +329,7 @@ def _verdict(word: str, reason: str, correction: str = "", question: str = "") -
 _OF_STEP = {"committer": _commit, "executor": _execute, "assessor": _assess, "judge": _judge}
 
 
-# The past: cases, and who decided what they asked for.
+# The past: cases, and the decisions on them.
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ class PastAnswer:
     by: str
     approve: bool
     comment: str
-    patch: Mapping[str, Json] = field(default_factory=dict)  # what they changed
+    patch: Mapping[str, Json] = field(default_factory=dict)  # the changed arguments
 
 
 @dataclass(frozen=True)
@@ -352,19 +352,19 @@ class PastCase:
     subject: str = ""  # of the demo's book; "": a report
     pattern: str = "supervisor"
     workflow: str = ""
-    demo: Sequence[Any] = ()  # what its model says
+    demo: Sequence[Any] = ()  # its model's replies
     by: str = "omar"  # who launched it
 
 
 @dataclass(frozen=True)
 class Past:
-    """The cases of a fortnight, those that wait, and the names that their copies get."""
+    """The cases of a fortnight, the open ones, and the names in their copies."""
 
     cases: Sequence[PastCase]
     waiting: Sequence[PastCase]
     names: Sequence[str]
-    resource: type[Any] | None = None  # the table whose keys name what calls take from, if any
-    hurry: Callable[[], None] = lambda: None  # called where cases are driven and nobody watches
+    resource: type[Any] | None = None  # the table of the calls' resources, if any
+    hurry: Callable[[], None] = lambda: None  # called where cases are driven without viewers
 
     @property
     def all_cases(self) -> Sequence[PastCase]:

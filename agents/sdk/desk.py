@@ -1,6 +1,6 @@
 """A desk: one business under supervision, as its company declares it.
 
-One class: everything that a desk may declare, with what each declaration needs.
+One class with all declarations of a desk, and the needs of each.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
 from agents.sdk.values import In, Money
 
 F = TypeVar("F", bound=Callable[..., Any])
-NOBODY = ("person", "stop")  # what becomes of a case that no specialist takes
-WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words beside the record
-_MOST_DEEDS = 5  # that an answer names
-_MOST_CALLS = 200  # that a desk may ask for, in one run
-# What follows from the tools of a pattern, and is taken anew where these have changed.
+NOBODY = ("person", "stop")  # what happens to a case that no specialist takes
+WORDS, RECORD = "words", "record"  # whether an answer shows the agent's words next to the record
+_MOST_DEEDS = 5  # that an answer lists
+_MOST_CALLS = 200  # that a desk may allow in one run
+# Computed from a pattern's tools, and again after these have changed.
 _FROM_TOOLS = ("max_steps", "max_tool_calls", "tool_repeats", "required", "critical")
 _SOME_DAY = date(2027, 1, 21)  # for checking a scenario's days when it is declared
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A case to try the desk with; `demo` is what its model says without a key, `ends` its end."""
+    """A case to try the desk with; `demo` are its model's replies without a key, `ends` its end."""
 
     title: str
     subject: str
@@ -77,7 +77,7 @@ class Scenario:
     workflow: str = ""
     key: str = ""  # of its form; "": its place
     off: Collection[str] = ()  # tools that are switched off when a call is made
-    two_above: Money | None = None  # a demo has two people approve more: it is its example of that
+    two_above: Money | None = None  # in a demo, two people approve larger amounts
     is_first: bool = False  # among those to try first
 
 
@@ -110,13 +110,13 @@ class Desk:
         if calls is not None and not 1 <= calls <= _MOST_CALLS:
             raise TypeError(f"calls is from 1 to {_MOST_CALLS}, not {calls!r}")
         self.answers = answers
-        self.calls = calls  # of tools that a run may make; None: as the policy says for all desks
+        self.calls = calls  # of tools per run; None: the policy's limit for all desks
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
         check_limit_names(one.name for one in self.limit_fields)
-        # The currency of its amounts, if they are plain numbers: `…_minor: Minor`, and `…_usd` to
-        # models, whose prompts then know the tools. "": they are Money.
+        # The currency of plain-number amounts: `…_minor: Minor` here, `…_usd` to models, whose
+        # prompts then know the tools. "": amounts are Money.
         self.numbers = numbers
         self.tools: dict[str, DeskTool] = {}
         self.all_tools: dict[str, DeskTool] = {}  # these, specialists and sources: what runs call
@@ -128,10 +128,10 @@ class Desk:
         self.report = report
         self.workflows = read_workflows(workflows)  # documents, by name
         self.scenarios: list[Scenario] = []
-        # What the demo's models say of another goal in a pattern, or nothing.
+        # The demo model's reply to another goal in a pattern, or nothing.
         self.play: Callable[[str, str], Sequence[Any]] | None = None
         self.send: Callable[[str, Asked], Any] | None = None
-        # Policies that a workspace can begin with, by name, where they are not `document`.
+        # Policies for new workspaces by name, if they differ from `document`.
         self.profiles: Mapping[str, Limits] = {}
         self.past: Past | None = None  # of a new demo, if it has any
         self.gather: Callable[[str, Asked], Any] | None = None
@@ -139,7 +139,7 @@ class Desk:
         self.fresh = timedelta(0)
         self.show: Callable[..., Sequence[Evidence]] | None = None
         self.show_beside: Callable[[HeldRequest], Beside] | None = None
-        # (book, at): in a demo each launch gets a book of its own, which this fills.
+        # (book, at): fills the own book of each launch in a demo.
         self.fill_demo = fill_demo
         self.shows_domains = shows_domains  # models read EMAIL-7Q2MK3XW9T (example.com)
         self.caps = dict(caps or {})  # by currency, as `core.limits.CAPS` names them
@@ -153,7 +153,7 @@ class Desk:
     def fetch(self, send: F) -> F:
         """Declare queries that are sent in one round trip with the console's own.
 
-        As `facts` is called; it returns the pending answer to compiled statements, which facts get
+        Called like `facts`; it returns the pending answer to compiled statements, which facts get
         as `asked.fetched`. Its `resource` is the key of what a call takes from, or "", and
         `recorded` the amounts in minor units that the books have, whoever named them.
         """
@@ -181,13 +181,13 @@ class Desk:
         return show
 
     def beside(self, show: F) -> F:
-        """Declare what the books say now beside any request: of a HeldRequest, a Beside."""
+        """Declare what the books have next to a request: a function from HeldRequest to Beside."""
         check_plain(show)
         self.show_beside = show
         return show
 
     def evidence_of(self, **known: Any) -> list[Json]:
-        """Return the evidence for a call as data, of what TAKES names."""
+        """Return the evidence for a call as data, from the parameters in TAKES."""
         if self.show is None:
             return []
         takes = signature(self.show).parameters
@@ -243,13 +243,15 @@ class Desk:
         stops: Mapping[str, str] | None = None,
         asks: Mapping[str, str] | None = None,
     ) -> Callable[[F], F]:
-        """Declare a rule of tools, or of ANSWER; it takes what it names in TAKES.
+        """Declare a rule of tools, or of ANSWER; it takes the parameters that it names.
 
-        With `every` it concerns each tool of the desk that touches at least as much: with
-        Touch.SAFE each that writes, with Touch.READ each. Pages call it `title`, or its name in
-        words, and explain it by its docstring. `stops` and `asks` say by a ruling's code why it
-        stopped a run or asked a person. `given` are the arguments as they are kept, with names for
-        masked values. Raises TypeError.
+        - `every`: it concerns each tool of the desk that touches at least as much: with Touch.SAFE
+          each that writes, with Touch.READ each.
+        - `title`: its name on pages, by default its name in words; its docstring explains it.
+        - `stops` and `asks`: why it stopped a run or asked a person, by a ruling's code.
+        - `given`: the arguments as stored, with names for masked values.
+
+        Raises TypeError.
         """
         called = tuple(t if t == ANSWER else getattr(t, "__name__", repr(t)) for t in tools)
         for name, tool in zip(called, tools, strict=True):
@@ -260,7 +262,7 @@ class Desk:
                 raise TypeError(f"{name} is no tool of this desk: say @desk.rule(your_tool)")
         if not tools and every is None:
             raise TypeError("a rule concerns no tool: say @desk.rule(your_tool)")
-        kinds = tuple(Touch)  # from what changes nothing to what changes it each time
+        kinds = tuple(Touch)  # from reading to changing the world each time
         touches = kinds[kinds.index(every) :] if every else ()
 
         def declare(check: F) -> F:
@@ -283,7 +285,7 @@ class Desk:
     ) -> Callable[[F], F]:
         """Declare a specialist: of the call and a ticket, an answer, or None to pass it on.
 
-        A run's answer is what `may_say` says of that answer. Raises TypeError.
+        A run's answer has the sentences of `may_say` on that answer. Raises TypeError.
         """
 
         def declare(function: F) -> F:
@@ -306,10 +308,10 @@ class Desk:
         timeout: float = 10.0,
         valid: Callable[[Json], bool] | None = None,
     ) -> Callable[[F], F]:
-        """Declare a source of reports: of the call and what a report is about, what it found.
+        """Declare a source of reports: of the call and the report's scope, its findings.
 
-        `required` ones are in every plan; without a `critical` one there is no report. What is not
-        `valid` counts as a broken reply. Raises TypeError.
+        `required` ones are in every plan; without a `critical` one there is no report. An invalid
+        finding (`valid`) counts as a broken reply. Raises TypeError.
         """
 
         def declare(function: F) -> F:
@@ -331,7 +333,7 @@ class Desk:
 
     @property
     def patterns(self) -> dict[str, dict[str, Json]]:
-        """Return the patterns that it offers besides the supervisor, and what differs in each."""
+        """Return its patterns besides the supervisor, each with its differences."""
         found: dict[str, dict[str, Json]] = {}
         if most := len(self.specialists):
             steps = {"max_steps": most, "max_tool_calls": most}
@@ -343,7 +345,7 @@ class Desk:
                 "tools": list(self.sources),
                 "rules": [f"{self.name}.{name}" for name in OF_REPORTS],
                 "max_steps": most,
-                "max_tool_calls": 2 * most,  # each once more, if it took too long
+                "max_tool_calls": 2 * most,  # each again, if it took too long
                 "tool_repeats": dict.fromkeys(self.sources, 2),
                 "required": [one.name for one in sources if one.required],
                 "critical": [one.name for one in sources if one.critical],
@@ -353,7 +355,7 @@ class Desk:
         return found
 
     def document(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
-        """Return the part of a policy that this desk begins with.
+        """Return this desk's part of a new policy.
 
         The limits of its part in a policy, `held`, are kept; new ones are added, and those the desk
         no longer has are left out.
@@ -379,7 +381,7 @@ class Desk:
         }
 
     def part(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
-        """Return the same, for a desk with policies of its own out of the strict one."""
+        """Return the same for a desk with its own policies, from the strict one."""
         own = self.profiles.get("strict")
         return {**own.desks[self.name], **(held or {})} if own else self.document(held)
 
@@ -398,9 +400,9 @@ class Desk:
         return [f"{self.name}.{name}" for name in names]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:
-        """Return its rules, tools and patterns that a part of a policy does not name.
+        """Return its rules, tools and patterns that a policy's part lacks.
 
-        Those of a desk with policies of its own are named there as they are to be.
+        None for a desk with its own policies.
         """
         if self.profiles:
             return []
@@ -425,10 +427,10 @@ class Desk:
         two_above: Money | None = None,
         is_first: bool = False,
     ) -> None:
-        """Declare a scenario, of what is declared above it.
+        """Declare a scenario with what is declared above it.
 
         Raises TypeError for a pattern that the desk does not offer, a line that the pattern's
-        models cannot say, and a call that no tool accepts.
+        models cannot send, and a call that no tool accepts.
         """
         if pattern not in ("supervisor", *self.patterns):
             raise TypeError(f"scenario {title!r}: nothing above it is for the pattern {pattern}")
@@ -463,7 +465,7 @@ class Desk:
             raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
 
     def nothing_done(self, proposable: Collection[str]) -> str:
-        """Return what there was none of, by those of these tools that write; "" without any.
+        """Return words for "nothing done" by the tools that write; "" without any.
 
         Money comes first, then the tools by name.
         """
@@ -487,10 +489,10 @@ class Desk:
 
 
 def _of_calls(most: int) -> dict[str, Json]:
-    """Return the limits of a run that may make so many calls, each with other arguments.
+    """Return the limits of a run with so many different calls.
 
-    It gets as many tokens a call as any run, and as many steps for blocks and its answer. What its
-    models may cost stays as it is.
+    It gets as many tokens per call as any run, and as many steps for blocks and its answer. The
+    cost limit of its models is unchanged.
     """
     return {
         "max_steps": most + Limits.max_steps - Limits.max_tool_calls,
@@ -521,7 +523,7 @@ def tells_plain_numbers(desk: str) -> bool:
 
 
 def tools_at(desk: str) -> Mapping[str, DeskTool]:
-    """Return what runs of a desk may call; nothing at one that has gone."""
+    """Return the tools of a desk's runs; none at an uninstalled desk."""
     return DESKS[desk].all_tools if desk in DESKS else {}
 
 

@@ -1,4 +1,4 @@
-"""What a desk gives the other patterns: specialists, sources, reports and workflows."""
+"""A desk's declarations for other patterns: specialists, sources, reports and workflows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DeskSpecialist:
 
 @dataclass(frozen=True)
 class DeskSource:
-    """A read of the pattern orchestrator, of what a report is about."""
+    """A read of the pattern orchestrator about the report's scope."""
 
     name: str
     function: Callable[..., Json]
@@ -65,8 +65,8 @@ class DeskSource:
     timeout: float
     required: bool  # every plan asks it
     critical: bool  # without it there is no report
-    arguments: tuple[str, ...]  # the names of what a report is about
-    valid: Callable[[Json], bool] | None = None  # is what it found in contract?
+    arguments: tuple[str, ...]  # the names in the report's scope
+    valid: Callable[[Json], bool] | None = None  # is its finding in contract?
     sentences = None
 
     def reply(self, call: DeskCall, given: Mapping[str, str]) -> Json:
@@ -74,7 +74,7 @@ class DeskSource:
         return {"status": "done", "worker": self.name, "result": result}
 
     def is_valid(self, reply: Json, given: Json) -> bool:
-        """Tell whether a reply has what was found, and that in contract."""
+        """Tell whether a reply has findings in contract."""
         result = reply.get("result")
         has_found = reply.get("status") == "done" and isinstance(result, dict)
         return has_found and (self.valid is None or self.valid(result))
@@ -112,7 +112,7 @@ def check_specialist(function: Callable[..., object]) -> None:
 
 
 def scope_of(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the names of what a source's reports are about. Raises TypeError."""
+    """Return the names in a source's scope. Raises TypeError."""
     call, *names = signature(function).parameters
     hints = get_type_hints(function)
     if not names or any(hints.get(name) is not str for name in names):
@@ -137,7 +137,7 @@ def _read(path: Path) -> Json:
         raise TypeError(f"the workflow {path.name} is no JSON: {error}") from None
 
 
-# Reports: what they are about, and what follows from what their sources found.
+# Reports: their scope, and what follows from their sources' findings.
 
 _NOT_REPEATED = "reported, in words that are not repeated here"
 _OF_FAILURE = ("task_id", "worker", "critical", "stop_reason")
@@ -145,10 +145,10 @@ _OF_FAILURE = ("task_id", "worker", "critical", "stop_reason")
 
 @dataclass(frozen=True)
 class SourcesFound:
-    """What the sources of a report found."""
+    """The findings of a report's sources."""
 
     scope: Mapping[str, str]  # what the report is about
-    sources: Mapping[str, Json]  # what each found, in the order of the plan
+    sources: Mapping[str, Json]  # findings in the order of the plan
     expected: Collection[str]  # sources that were asked, or that the policy requires
     failed_tasks: Sequence[Json]
     limits: Any = None  # the desk's own, typed
@@ -164,23 +164,24 @@ class SourcesFound:
 
 @dataclass(frozen=True)
 class Report:
-    """What a desk's reports are about, and its figures and sentences, which no model writes.
+    """A report's scope, and its figures and sentences, which no model writes.
 
-    All but `scope` are asked again at each replay, so they may know nothing but their argument.
+    All but `scope` are called again at each replay, so they may depend on nothing but their
+    argument.
     """
 
     scope: Callable[[int], Mapping[str, str] | None]  # of a book; None: nothing to report on
     figures: Callable[[SourcesFound], dict[str, Json]]
     headline: Callable[[Json], str]  # of the figures: the first sentence of a brief
     findings: Callable[[Json], str]  # of the figures: the sentences after it
-    about: str = "matter"  # what its scope is called: day or region
-    in_any_case: tuple[str, ...] = ()  # texts of its scope whose capitals do not matter
-    # What a launch can choose from in a book, `scope` first; None: nothing but `scope`.
+    about: str = "matter"  # the word for its scope: day or region
+    in_any_case: tuple[str, ...] = ()  # parts of its scope whose case does not matter
+    # The possible scopes of a launch, `scope` first; None: nothing but `scope`.
     choices: Callable[[int], Sequence[Mapping[str, str]]] | None = None
     refill: Callable[[int, datetime], object] | None = None  # a demo's book, when the demo starts
 
     def is_in_scope(self, args: Json, scope: Json) -> bool:
-        """Tell whether a task's arguments are what the report is about."""
+        """Tell whether a task's arguments are the report's scope."""
         return bool(scope) and self._folded(args) == self._folded(scope)
 
     def _folded(self, texts: Mapping[str, str]) -> dict[str, str]:
@@ -190,7 +191,7 @@ class Report:
 def found_in(
     scope: Mapping[str, str], lines: Sequence[Json], *, expected: Collection[str], limits: Any
 ) -> SourcesFound:
-    """Return what was found by tasks, given as lines of a run's history."""
+    """Return the findings of tasks, from the lines of a run's history."""
     done = [line for line in lines if line["status"] == "done"]
     failed = [line for line in lines if line["status"] != "done"]
     return SourcesFound(
@@ -203,5 +204,5 @@ def found_in(
 
 
 def repeatable(text: str) -> str:
-    """Return a source's words, unless they hold a link, an address or a telephone number."""
+    """Return a source's words, unless they have a link, an address or a telephone number."""
     return _NOT_REPEATED if holds_address(text) else text

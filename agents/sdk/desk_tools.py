@@ -1,4 +1,4 @@
-"""A desk's subject, tools and rules as declared, with what engine and pages need of them."""
+"""A desk's subject, tools and rules as declared, for engine and pages."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class Subject:
     link: str = ""
     # Return the keys of subjects whose name has this text; takes text, or text and `book`.
     search: Callable[..., Sequence[str]] | None = None
-    # Return the keys of those that a text may name, for a person to compare; takes text, or text
-    # and `book`. What stands in it neither by key nor by label is left out.
+    # Return the keys that a text may name, for a person to compare; takes text, or text and `book`.
+    # Subjects named neither by key nor by label are left out.
     named_in: Callable[..., Sequence[str]] | None = None
-    # Return the keys of those that have exactly this name (see `fold_name`); takes text, or text
-    # and `book`. Then a call may hold a name in place of a key.
+    # Return the keys with exactly this name (see `fold_name`); takes text, or text and `book`. Then
+    # a call may hold a name instead of a key.
     named: Callable[..., Sequence[str]] | None = None
-    listed_by: str = ""  # the tool that tells an agent the keys and names
-    nameless: str = ""  # its label where what is found has no name: "account {id}"
-    # Return by which other words people write of a subject, by key and book: what an erasure
-    # searches for, besides its key and label.
+    listed_by: str = ""  # the tool that tells an agent keys and names
+    nameless: str = ""  # its label without a name: "account {id}"
+    # Return other words by which people write of a subject, by key and book: an erasure searches
+    # for them, besides key and label.
     called: Callable[[str, int], Collection[str]] | None = None
-    # Return some whom a form suggests, by book and how many; then a demo's own book has them, and
-    # what is typed may be one of these: "Anna (42)".
+    # Return subjects that a form suggests, by book and number. Then a demo's own book has them, and
+    # typed text may be a suggestion: "Anna (42)".
     first: Callable[[int, int], Sequence[str]] | None = None
-    # Empty every text about a subject, by key and book. Return whether it was known there.
+    # Empty every text about a subject, by key and book. Return whether the book knew it.
     forget: Callable[[str, int], bool] | None = None
 
     def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
@@ -76,22 +76,22 @@ class Subject:
         return [(key, self.label_of(key, book)) for key in keys]
 
     def find_in(self, text: str, book: int) -> list[tuple[str, str]]:
-        """Return key and label of those that a text names."""
+        """Return key and label of the subjects that a text names."""
         keys = self.named_in(text, **_of_book(self.named_in, book)) if self.named_in else ()
         labelled = [(key, self.label_of(key, book)) for key in keys]
         return [(k, name) for k, name in labelled if is_named(k, [text]) or is_named(name, [text])]
 
     def key_in(self, text: str) -> str:
-        """Return the key in what a form suggested, or else the text."""
+        """Return the key in a form's suggestion, or else the text."""
         chosen = _CHOICE.search(text) if self.first else None
         return chosen[1] if chosen else text
 
     def nobody(self, key: str) -> str:
-        """Return the words for one whose name is not told, or gone."""
+        """Return the words for a subject whose name is hidden, or gone."""
         return f"{self.kind} {key}"
 
     def find_one(self, key: str, book: int) -> Any:
-        """Return what is found by a key, or None."""
+        """Return the object with a key, or None."""
         return self.find(key, **_of_book(self.find, book))
 
     def find_key(self, text: str, book: int) -> bool:
@@ -99,7 +99,7 @@ class Subject:
         return self.find_one(text, book) is not None
 
     def keys_named(self, text: str, book: int) -> list[str]:
-        """Return the keys of those that have this name, each once."""
+        """Return the keys with this name, each once."""
         keys = self.named(text, **_of_book(self.named, book)) if self.named else ()
         return list(dict.fromkeys(keys))
 
@@ -117,9 +117,9 @@ class Subject:
 
 
 def fold_name(name: str) -> str:
-    """Return what the spellings of one name share: case, blanks, wide or invisible letters.
+    """Return the common form of a name's spellings: case, blanks, wide or invisible letters.
 
-    A letter of another script that only looks alike is another letter.
+    A lookalike letter of another script is another letter.
     """
     return " ".join(read_plainly(name).text.casefold().split())
 
@@ -128,7 +128,7 @@ def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:
     return {"book": book} if "book" in signature(function).parameters else {}
 
 
-# The rows that calls leave in a desk's own books, by which verification proves what was done.
+# The rows that calls leave in a desk's own books, which prove the calls' effects.
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ class Booked:
     args: Mapping[str, Any]  # the call's arguments in the row, typed
     book: int
     is_done: bool = True  # False: only held, or released
-    resource: str = ""  # that the row has, if no argument of the call names it
+    resource: str = ""  # the row's, if no argument of the call names it
 
 
 @dataclass(frozen=True)
 class Books:
-    """Where calls of a tool leave rows: a query, how a row is read, and the column of its key."""
+    """The rows that a tool's calls leave: a query, its reader, and the column of its key."""
 
     rows: Any  # a Django queryset
     read: Callable[[Any], Booked]
@@ -155,24 +155,24 @@ class Books:
         return map(self.read, self.rows.filter(**{f"{self.key}__in": keys}).order_by("pk"))
 
 
-ANSWER = "final"  # in place of a tool, of a rule that judges what an agent answers
+ANSWER = "final"  # instead of a tool, for a rule about an agent's answer
 CONSOLE, AGENT = "console", "agent"  # who executes a tool's calls
 
 
 def executor_in_words(server: str) -> str:
-    """Return that an agent elsewhere executed a call, and what vouches for that."""
+    """Return that an external agent executed a call, and what vouches for that."""
     return f"executed by the agent, {f'with a permit for {server}' if server else 'not verified'}"
 
 
 def with_executor(after: str, more: Mapping[str, Any]) -> str:
-    """Return a tool's sentence of what was done, with who did it if the console did not."""
+    """Return a tool's sentence on its effect, with the executor if it was not the console."""
     if more.get("executed_by") != AGENT:
         return after
     return f"{after.removesuffix('.')} ({executor_in_words(more.get('server', ''))})."
 
 
 def told_of(function: Callable[..., Any], title: str) -> str:
-    """Return what models are told of a function: the first line of its docstring, or its title."""
+    """Return a function's description for models: the first line of its docstring, or its title."""
     return (getdoc(function) or title).partition("\n")[0]
 
 
@@ -183,9 +183,9 @@ class DeskCall:
     key: str  # one key, one effect
     at: datetime
     subject: str
-    book: int = 0  # that the run acts on: in a demo each launch has its own
+    book: int = 0  # the run's book: in a demo each launch has its own
     limits: Any = None  # the desk's own, typed
-    nth: int = 1  # which call of this tool it is in its run
+    nth: int = 1  # the call's number among this tool's calls in its run
     resource: str = ""  # of `reserve`: the key of what it takes from
 
 
@@ -204,14 +204,14 @@ class DeskTool:
     function: Callable[..., Json]
     touch: Touch
     title: str
-    before: str  # what an approval does: "Give {subject} the role {role}."
-    after: str  # what was done, for people and for the run's answer
-    subject: str  # the argument that names what it is about
+    before: str  # an approval's effect: "Give {subject} the role {role}."
+    after: str  # its effect, for people and for the run's answer
+    subject: str  # the argument that names its subject
     arguments: Arguments
-    deed: str = ""  # what one call of it is, in a word, where there was none: "no transfer"
-    resource: str = ""  # the argument that names what is locked and counted
+    deed: str = ""  # a word for its absence: "no transfer"
+    resource: str = ""  # the argument that is locked and counted
     amount: str = ""  # the argument that holds money
-    names: Mapping[str, Subject] = field(default_factory=dict)  # how a key in it is looked up
+    names: Mapping[str, Subject] = field(default_factory=dict)  # the look-up of a key in it
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
     booked: Books | None = None  # its calls' rows in the desk's own books
@@ -219,25 +219,25 @@ class DeskTool:
     reserve: Callable[..., object] | None = None
     release: Callable[[str, datetime], object] | None = None
     outside: tuple[str, ...] = ()  # names of texts in its result that outsiders wrote
-    # Names of texts in its result that the company itself keeps, and one result as it was returned.
+    # Names of texts in its result that the company itself keeps, and an example result.
     vouches: tuple[str, ...] = ()
     example: Json = None
     may_say: Callable[[Json], dict[str, str]] | None = None  # sentences on its result, by name
-    # Of what is asked about: what it would find now. A letter that says what it found before waits.
+    # The same for a new look-up: a letter with outdated findings waits.
     now: Callable[[Asked], Json] | None = None
     timeout: float = 10.0  # seconds
-    letter: str = ""  # the argument that somebody outside reads
-    tells: Callable[..., Json] | None = None  # the tool of whose calls its letters tell
-    gauge: str = ""  # the measure, among the metrics, of those that no letter tells of
+    letter: str = ""  # the argument that an outsider reads
+    tells: Callable[..., Json] | None = None  # the tool whose calls its letters are about
+    gauge: str = ""  # the measure, among the metrics, of calls without a letter
     valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
-    request: RequestKind = ACTION  # what a person reads who is asked whether to run it
+    request: RequestKind = ACTION  # a person's request about a call
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
     is_plain: bool = False  # its arguments are whole numbers, amounts and texts by name, untyped
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
     server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
     unrecorded: tuple[str, ...] = ()  # arguments that the profile `reference` does not offer
-    repeatable: bool = False  # that a call was made before in its session needs no person
+    repeatable: bool = False  # a repeat in its session needs no person
 
     @property
     def description(self) -> str:
@@ -246,12 +246,12 @@ class DeskTool:
 
     @property
     def told(self) -> str:
-        """Return the same for a model whose prompt does not know the tool; else ""."""
+        """Return the same for a model whose prompt does not describe the tool; else ""."""
         return "" if self.numbers else self.description
 
     @property
     def brief(self) -> str:
-        """Return what a call does as short as a button: "Send {amount} to {payee}"."""
+        """Return a call's effect as short as a button: "Send {amount} to {payee}"."""
         if not self.before:
             return f"{self.title} for {{{SUBJECT}}}"
         kept = {self.amount, self.resource, *self.names} - {self.subject}
@@ -263,7 +263,7 @@ class DeskTool:
 
     @property
     def terms(self) -> set[str]:
-        """Return the arguments that say what a call does, besides its subject."""
+        """Return the arguments that identify a call's effect, besides its subject."""
         terms = {*arguments_in(self.before), *self.names, self.amount, self.resource}
         return terms - {self.subject, ""}
 
@@ -273,7 +273,7 @@ class DeskTool:
 
     @property
     def by_agent(self) -> bool:
-        """Whether an agent elsewhere executes it: it is never called here."""
+        """Whether an external agent executes it: it is never called here."""
         return self.executed_by == AGENT
 
     @property
@@ -283,19 +283,19 @@ class DeskTool:
 
     @property
     def told_tool(self) -> str:
-        """Return the tool of whose calls its letters tell, or ""."""
+        """Return the tool whose calls its letters are about, or ""."""
         return self.tells.__name__ if self.tells else ""
 
     @property
     def keys(self) -> set[str]:
-        """Return the arguments that name what a call is for, besides its subject and resource."""
+        """Return the arguments that identify a call, besides its subject and resource."""
         return {*self.names, *self.arguments.keys}
 
     @property
     def identifying(self) -> set[str]:
         """Return the arguments that tell two calls apart: all but free texts.
 
-        A repeatable tool without keys of its own has nothing else: of commands the text counts.
+        A repeatable tool without keys has nothing else: for commands the text counts.
         """
         hints = self.arguments.hints
         if self.repeatable and not self.arguments.keys:
@@ -305,7 +305,7 @@ class DeskTool:
 
     @cached_property
     def spec(self) -> ArgSpec:
-        """Return how models give its arguments."""
+        """Return its arguments in a model's form."""
         return flat_specs(self.arguments) if self.is_plain else self.arguments
 
     @property
@@ -326,7 +326,7 @@ class DeskTool:
     def read(self, given: Json) -> Any:
         """Return the arguments of a call typed. Raises BadArguments.
 
-        Plain ones were checked when the call was read; an amount that is none stands as None.
+        Plain ones were checked when the call was read; an invalid amount is None.
         """
         if not self.is_plain:
             return self.arguments.read(given)
@@ -352,7 +352,7 @@ class DeskTool:
                 self.reserve(call, **args)
 
     def has_amount(self, args: Any) -> bool:
-        """Tell whether typed arguments have the money that they are to have: above nought."""
+        """Tell whether typed arguments have their amount: above zero."""
         minor = getattr(args, self.amount) if self.numbers and self.amount else 1
         return isinstance(minor, int) and minor > 0
 
@@ -364,13 +364,13 @@ class DeskTool:
         return money if isinstance(money, Money) else None
 
     def resource_of(self, given: Json) -> str:
-        """Return what a call locks and is counted on, or ""."""
+        """Return the resource that a call locks and counts on, or ""."""
         return str(given.get(self.resource) or "") if self.resource else ""
 
     def has_spellings(self, resource: str) -> bool:
-        """Tell whether a resource can be written in several ways, as no key of the desk's can.
+        """Tell whether a resource can have several spellings; a desk's key has one.
 
-        A name of the policy's stands for one value in all its spellings.
+        A policy's name stands for one value in all its spellings.
         """
         if not (self.resource and resource) or self.resource in (self.subject, *self.names):
             return False
@@ -400,7 +400,7 @@ def has_receipt(result: Json, args: Json) -> bool:
 
 
 def inside(spec: Mapping[str, str]) -> dict[str, str]:
-    """Return plain arguments by the names that the tool itself has for them."""
+    """Return plain arguments by the tool's own names for them."""
     return {
         (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
         for name, kind in spec.items()
@@ -408,7 +408,7 @@ def inside(spec: Mapping[str, str]) -> dict[str, str]:
 
 
 def question_of(tool: DeskTool) -> RequestKind:
-    """Return what a person reads who is asked whether to run a tool without words of its own."""
+    """Return the request about a tool without words of its own."""
     if tool.letter:
         return LETTER
     act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
@@ -462,7 +462,7 @@ class DeskRule:
     asks: Mapping[str, str] = field(default_factory=dict)  # why a person is asked
 
     def concerns(self, tool: DeskTool | None) -> bool:
-        """Tell whether a tool's calls are put to it, or for None the run's answer."""
+        """Tell whether a tool's calls concern it, or for None the run's answer."""
         if tool is None:
             return ANSWER in self.tools
         return tool.name in self.tools or tool.touch in self.touches
@@ -478,7 +478,7 @@ class DeskRule:
         given: Json = None,
         called: Called | None = None,
     ) -> Ruling | None:
-        """Put a call, or an answer, to it and fill its sentences. Raises its errors."""
+        """Return its ruling on a call or an answer, with filled sentences. Raises its errors."""
         known = {"args": args, "facts": facts, "limits": limits, "case": case, "given": given}
         ruling = self.check(*map(known.__getitem__, self.takes))
         if ruling is None:
@@ -493,9 +493,9 @@ class DeskRule:
         )
 
 
-# Sentences with places: "Give {subject} the role {role}". A place is a plain name; {subject} is
-# what a run is about, and {args.subject} an argument of that name. No other attributes, no formats,
-# no second pass: braces in a value stay text.
+# Sentences with places: "Give {subject} the role {role}". A place is a plain name; {subject} is the
+# run's subject, and {args.subject} an argument of that name. No other attributes, no formats, no
+# second pass: braces in a value stay text.
 
 SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
 _OF_ARGS = "args."
@@ -514,7 +514,7 @@ def places_of(sentence: str) -> list[str]:
 
 
 def arguments_in(sentence: str) -> list[str]:
-    """Return the arguments that a sentence says, in order."""
+    """Return the arguments in a sentence, in order."""
     return [name.removeprefix(_OF_ARGS) for name in places_of(sentence) if name != SUBJECT]
 
 

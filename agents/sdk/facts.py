@@ -1,4 +1,4 @@
-"""What facts are made of: the ledger's past calls, the origin of a value, the parts of a text."""
+"""The parts of facts: the ledger's past calls, the origin of a value, the parts of a text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from agents.sdk.amounts import read_amounts, ways_to_write
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
-_AROUND = 200  # characters of a text on each side of what it names
-_SHORT_NUMBER = re.compile(r"[0-9]{1,4}")  # may as well be a day, an hour, a year or a count
+_AROUND = 200  # characters of a text around a named value
+_SHORT_NUMBER = re.compile(r"[0-9]{1,4}")  # may also be a day, an hour, a year or a count
 _OF_KEYS = ("id", "no", "nr", "number")
 
 
@@ -26,9 +26,9 @@ class Origin(StrEnum):
 
     GOAL = "goal"  # the run's launcher
     PERSON = "person"  # a person who decided
-    LOOKED_UP = "looked_up"  # the company's own records, where the goal says what to look up
+    LOOKED_UP = "looked_up"  # the company's own records, where the goal asks to look them up
     OUTSIDE = "outside"  # only a text of outsiders
-    NOBODY = "nobody"  # made up or derived by the agent
+    NOBODY = "nobody"  # invented or derived by the agent
 
     @property
     def is_of_people(self) -> bool:
@@ -37,7 +37,7 @@ class Origin(StrEnum):
 
     @property
     def words(self) -> str:
-        """Return it as the agent of a sentence: it was named by …"""
+        """Return it for a sentence: it was named by …"""
         return _WORDS[self]
 
 
@@ -66,7 +66,7 @@ class MadeCall:
 
 @dataclass(frozen=True)
 class EarlierReview:
-    """The review that a person was shown, or that allowed a call: a later one rests on it."""
+    """The review that a person saw, or that allowed a call: a later one rests on it."""
 
     facts: Json
     at: datetime
@@ -89,13 +89,13 @@ class Asked(Protocol):
     def args(self) -> Any:
         """Return the typed arguments of the action, or None.
 
-        Of an answer, if a rule is about it: its `words`.
+        For an answer, if a rule is about it: its `words`.
         """
         ...
 
     @property
     def given(self) -> Json:
-        """Return these arguments as they are kept, with names for masked values."""
+        """Return these arguments as stored, with names for masked values."""
         ...
 
     @property
@@ -125,17 +125,17 @@ class Asked(Protocol):
 
     @property
     def goals(self) -> Sequence[str]:
-        """Return what the run, and those that it goes on from, were asked to do."""
+        """Return the goals of the run, and of those that it continues."""
         ...
 
     @property
     def advice(self) -> Sequence[str]:
-        """Return what people wrote when they sent a proposal back."""
+        """Return people's reasons for sending a proposal back."""
         ...
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """Return the SHA-256 of each text that the supervision of a workflow let stand."""
+        """Return the SHA-256 of each text that a workflow's supervision accepted."""
         ...
 
     def made(self, tool: str) -> Sequence[MadeCall]:
@@ -143,12 +143,12 @@ class Asked(Protocol):
         ...
 
     def read(self, tool: str) -> Sequence[Json]:
-        """Return what a tool answered in this run, oldest first."""
+        """Return a tool's answers in this run, oldest first."""
         ...
 
     @property
     def book(self) -> int:
-        """Return the book that the run acts on: in a demo each launch has its own."""
+        """Return the run's book: in a demo each launch has its own."""
         ...
 
     @property
@@ -185,9 +185,9 @@ class Asked(Protocol):
         ...
 
     def unattended_today(self, currency: str) -> Mapping[str, int]:
-        """Return what went out today without a person, of the "launcher" and the "workspace".
+        """Return today's payments without a person, of the "launcher" and the "workspace".
 
-        In minor units; nothing where it was not asked for.
+        In minor units; empty where nothing was sent for.
         """
         ...
 
@@ -205,10 +205,10 @@ class Asked(Protocol):
 
 
 def parts_of(value: Any, given: Json) -> list[Any]:
-    """Return what of an argument is named by itself: elements of lists, fields of dataclasses.
+    """Return the separately named parts of an argument: elements of lists, fields of dataclasses.
 
-    `given` is the argument as it is kept, whose texts count. A field left empty names nothing, and
-    an empty list is one part, which nobody names.
+    `given` is the argument as stored, whose texts count. An empty field names nothing, and an empty
+    list is one part, which nobody names.
     """
     if isinstance(value, list) and isinstance(given, list) and value:
         pairs = zip(value, given, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.desks.bank import rules  # noqa: F401 - what it declares is what counts
+from agents.desks.bank import rules  # noqa: F401 - its declarations count
 from agents.desks.bank.facts import desk as desk
 from agents.desks.bank.ledger import euros
 from opsconsole.desks import Answers, Money, Plans, Routes, Says, Step, in_days

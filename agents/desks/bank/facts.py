@@ -1,4 +1,4 @@
-"""What the desk for bank transfers is about, and what its rules may know."""
+"""The facts of the desk for bank transfers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABOVE = "Above it, a transfer waits for a reviewer."
 
 @dataclass(frozen=True)
 class BankLimits:
-    """What an admin can set, per policy version."""
+    """The limits that an admin can set, per policy version."""
 
     unattended: Euros = limit(
         ledger.euros(100_000), "Automatic approval limit", "A larger transfer waits for a reviewer."
@@ -57,14 +57,14 @@ class BankFacts:
     """The facts of a review, from the bank's books and the ledger, never from a model's words."""
 
     available: Euros
-    is_on_file: bool = False  # the payee that a call names
+    is_on_file: bool = False  # whether the call's payee is known
     is_blocked: bool = False
     is_paid_before: bool = False
     payee_name: str = ""
     payee_age: Days = NO_DAYS
     payee_named_by: Origin = Origin.NOBODY
     amount_named_by: Origin = Origin.NOBODY
-    purpose_named_by: Origin = Origin.NOBODY  # which the payee reads
+    purpose_named_by: Origin = Origin.NOBODY  # the purpose that the payee reads
     sent_today: Euros = Money(0, CURRENCY)  # from the account in 24 hours, or maybe sent
     transfers_today: Transfers = NONE
     same_on: date | None = None  # the last day on which the payee was sent the same amount

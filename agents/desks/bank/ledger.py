@@ -25,12 +25,12 @@ def find_payee(key: str, book: int) -> Payee | None:
 
 
 def accounts_named(name: str, book: int) -> list[str]:
-    """Return the keys of the accounts that have exactly this name."""
+    """Return the keys of the accounts with exactly this name."""
     return _named(Account.objects.filter(book=book), name)
 
 
 def payees_named(name: str, book: int) -> list[str]:
-    """Return the keys of the payees that have exactly this name."""
+    """Return the keys of the payees with exactly this name."""
     return _named(Payee.objects.filter(book=book), name)
 
 
@@ -40,7 +40,7 @@ def _named(found: models.QuerySet[Any], name: str) -> list[str]:
 
 
 def payees_named_in(text: str, book: int) -> list[str]:
-    """Return the keys of the payees whose name or key stands in a text, by name."""
+    """Return the keys of the payees whose name or key is in a text, by name."""
     found = Payee.objects.filter(book=book).annotate(text=Value(text, models.TextField()))
     either = Q(text__icontains=F("name")) | Q(text__icontains=F("key"))
     return list(found.filter(either).order_by("name", "pk").values_list("key", flat=True)[:5])

@@ -44,7 +44,7 @@ def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
 
 @desk.rule(transfer_money, title="Who named payee, amount and purpose")
 def named(facts: BankFacts) -> Ruling | None:
-    """A transfer whose payee, amount or purpose no person of ours named waits for a reviewer."""
+    """A transfer whose payee, amount or purpose none of our people named waits for a reviewer."""
     origins = {
         "payee": facts.payee_named_by,
         "amount": facts.amount_named_by,

@@ -1,5 +1,5 @@
-"""The business that demo agents act on. It stands where a company's billing system stands.
+"""The demo's business, in the place of a company's billing system.
 
-Engine and tools reach it only through the functions of its modules, as they would reach
-Stripe: by book, customer number and idempotency key.
+Engine and tools reach it only through the functions of its modules, as they would reach Stripe: by
+book, customer number and idempotency key.
 """

@@ -1,4 +1,4 @@
-"""Customers, their charges, and what is paid back of these.
+"""Customers, their charges, and refunds of these.
 
 Everything is idempotent by key: one key pays once. Conditional updates guard the sums, never a read
 before: two calls cannot use the same last cents of a charge.
@@ -61,7 +61,7 @@ _CHARGES_LOCKED = CompiledSelect(lambda: _newest_first().select_for_update(of=("
 
 @dataclass(frozen=True)
 class ChargeFacts:
-    """A charge as it stands. Amounts in minor units, age in whole days."""
+    """A charge with its present amounts in minor units, and its age in whole days."""
 
     charge_id: int
     customer_number: int
@@ -76,7 +76,7 @@ class ChargeFacts:
 
     @property
     def name(self) -> str:
-        """Return what people and agents call it, to tell it from the customer's others."""
+        """Return its name for people and agents, distinct among the customer's charges."""
         return f"CH-{self.charge_id}"
 
     @property
@@ -90,7 +90,7 @@ class ChargeFacts:
 
 @dataclass(frozen=True)
 class CustomerAccount:
-    """Who a customer is, and their charges, the newest first."""
+    """A customer's data, and their charges, the newest first."""
 
     name: str
     country: str
@@ -110,12 +110,12 @@ def customer(*, book_id: int, customer_number: int) -> Customer | None:
 
 
 def find_customer(key: str, book: int) -> Customer | None:
-    """Return the customer with this key. A number is written in one way: "042" is nobody's."""
+    """Return the customer with this key. A number has one spelling: "042" is nobody's."""
     return customer(book_id=book, customer_number=int(key)) if _KEY.fullmatch(key) else None
 
 
 def words_of(key: str, book: int) -> set[str]:
-    """Return by which words people write of a customer."""
+    """Return the words by which people write of a customer."""
     found = find_customer(key, book)
     parts = {part for part in found.name.split() if len(part) >= _SHORTEST_NAME} if found else set()
     return {*parts, found.email} if found else parts
@@ -331,7 +331,7 @@ def pay(
     about = (book_id, customer_number, amount_minor, currency, reason.strip(), key)
     order = _Order(*about, charge_id)
     with transaction.atomic():
-        if paid := _pay_held(order, at):  # without a look, as it mostly is held
+        if paid := _pay_held(order, at):  # without a look, as it is usually held
             return paid
         known = find(key=key)
         if known is None and held_only:
@@ -411,10 +411,9 @@ def _pay_held(order: _Order, at: datetime) -> Receipt | None:
 
 
 def _reserve(order: _Order, at: datetime) -> Receipt:
-    """Hold an amount under a key that is new, or return the key's refund. Raises RefundRefused.
+    """Hold an amount under a new key, or return the key's refund. Raises RefundRefused.
 
-    It looks neither for the key nor at the charge first: what is to be held is mostly new, and
-    mostly possible.
+    It checks neither key nor charge first: the key is usually new, and the hold usually possible.
     """
     # No savepoint: no expected error is raised in here, so nothing is rolled back.
     with transaction.atomic(savepoint=False):

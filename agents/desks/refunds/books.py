@@ -83,7 +83,7 @@ def fill_demo(book: int, at: datetime) -> None:
 
 @transaction.atomic
 def refill(book: int, at: datetime) -> None:
-    """Give a demo's lasting book the days of those that are filled now, from which it is copied."""
+    """Give a demo's lasting book the days of newly filled ones, from which it is copied."""
     of_book = DailyMetrics.objects.filter(book=book).exclude(day=_RECORDED)
     of_book.filter(day__lt=at.date() - timedelta(days=_DAYS)).delete()
     _fill_days(book, at)
@@ -151,7 +151,7 @@ def _subscription(
     )
 
 
-# A table of customers and charges, each of whose faults is named with its lines.
+# A table of customers and charges; each fault is reported with its lines.
 
 COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
 REFERENCE = "reference"  # a tenth column, which can be left out
@@ -167,7 +167,7 @@ _SAVE = "save it as “CSV UTF-8”, or name its encoding with --encoding"
 
 @dataclass(frozen=True)
 class ChargeLine:
-    """What a line says of a charge, but for its reference; of a customer alone without a plan."""
+    """A line's data on a charge, without its reference; without a plan, on a customer alone."""
 
     number: int  # the customer's
     plan: str = ""
@@ -178,7 +178,7 @@ class ChargeLine:
 
 @dataclass(frozen=True)
 class CustomerTable:
-    """A table as it was read: its lines by what they say, its customers, and its faults."""
+    """A parsed table: its lines by content, its customers, and its faults."""
 
     lines: dict[ChargeLine, list[tuple[int, str]]] = field(default_factory=dict)  # and references
     about: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)  # by number
@@ -196,7 +196,7 @@ class CustomerTable:
                 self.add_fault(f"number {number} has two {plural}: {two}", first, line)
 
     def equal_lines(self) -> list[str]:
-        """Return which lines are equal, each of which is a charge: "line 2, line 5"."""
+        """Return the equal lines, each of which is a charge: "line 2, line 5"."""
         found: dict[tuple[ChargeLine, str], list[int]] = {}
         for charge, told in self.lines.items():
             for line, reference in told if charge.plan else ():
@@ -302,7 +302,7 @@ def _enter_rows(table: CustomerTable, line: int, read: dict[str, str], at: datet
 
 
 def _faults(read: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with a line's texts."""
+    """Yield the faults in a line's texts."""
     for name, most in _LONGEST.items():
         text = read[name]
         odd = [] if text.isprintable() else [c for c in text if is_hidden(c) or c in _BREAKS]
@@ -323,7 +323,7 @@ def _faults(read: Mapping[str, str]) -> Iterator[str]:
 
 
 def _charge_of_row(read: Mapping[str, str], at: datetime) -> dict[str, Any]:
-    """Return what a line says of a charge, or nothing. Raises ValueError."""
+    """Return a line's data on a charge, or nothing. Raises ValueError."""
     told = [read[name] for name in ("plan", "amount", "currency", "paid_on")]
     if not any((*told, read[REFERENCE])):
         return {}
@@ -359,7 +359,7 @@ BATCH = 500  # lines of one transaction
 _PAUSE = 0.12
 _OF_LINE = ("plan", "amount_minor", "currency", "paid_at")
 
-# Equal charges: the references of all in the table up to here, and how many of them are new here.
+# Equal charges: the references of all in the table up to here, and the number of new ones here.
 _Batch: TypeAlias = dict[ChargeLine, tuple[list[str], int]]
 
 
@@ -395,13 +395,15 @@ def import_customers(
 ) -> Imported:
     """Import customers and charges, if no line of the table has a fault. Raises Refused.
 
-    `lines` are those of a file with the header COLUMNS and maybe REFERENCE, one per charge; without
-    plan, amount, currency and day it is only a customer. Equal lines are as many charges. The book
-    is brought up to the table and never beyond, in transactions of BATCH lines, between which
-    others write: a table can be imported again, also after an interruption. A customer's name,
-    address, country and tier are updated. Lines of erased numbers are left out and named in
-    `erased`: a table from before the erasure would bring the person back. `tell` gets the number
-    of lines that are done, and of all.
+    - `lines` are those of a file with the header COLUMNS and maybe REFERENCE, one per charge;
+      without plan, amount, currency and day a line is only a customer. Equal lines are as many
+      charges.
+    - The book is brought up to the table and never beyond, in transactions of BATCH lines, between
+      which others write: a table can be imported again, also after an interruption.
+    - A customer's name, address, country and tier are updated.
+    - Lines of erased numbers are left out and named in `erased`: an older table would bring the
+      person back.
+    - `tell` gets the number of finished lines, and of all.
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
@@ -502,7 +504,7 @@ def _enter_charges(keys: Mapping[int, int], wanted: _Batch) -> int:
     for customer, *of_line, reference, count, used in groups:
         line = ChargeLine(numbers[customer], *of_line)
         stored[line][reference] = count
-        if used and not reference:  # which of equal charges was refunded is not known
+        if used and not reference:  # it is unknown which of equal charges was refunded
             unsure.add(line)
     added: list[Charge] = []
     named: list[Charge] = []

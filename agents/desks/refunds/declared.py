@@ -1,4 +1,4 @@
-"""What the refund desk is about, and the customers that its runs act for."""
+"""The subject of the refund desk: the customers of its runs."""
 
 from __future__ import annotations
 

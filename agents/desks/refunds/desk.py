@@ -1,6 +1,6 @@
 """The desk as the console finds it: facts, tools, rules, patterns, scenarios; words of pages."""
 
-from agents.desks.refunds import (  # noqa: F401 - what they declare is what counts
+from agents.desks.refunds import (  # noqa: F401 - their declarations count
     facts,
     rules,
     scenarios,

@@ -1,6 +1,6 @@
-"""What rules and people may know of a refund, and how it is gathered from the ledger and the books.
+"""The facts of a refund for rules and people, gathered from the ledger and the books.
 
-It is the facts of a review, the charge that people mean, and the account beside a request.
+It has the facts of a review, the charge that people mean, and the account next to a request.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RefundFact:
 
 @dataclass(frozen=True)
 class ChargeFact:
-    """The charge that an action is about: of a refund the one that is meant, else the newest."""
+    """The charge of an action: the one meant by a refund, else the newest."""
 
     amount_minor: int
     refundable_minor: int  # the charge less refunded and held amounts
@@ -83,20 +83,18 @@ class MailFact:
 
 @dataclass(frozen=True)
 class RefundFacts(Facts):
-    """All facts for the rules of refunds."""
-
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY, UNTOLD})
     COURTESY: ClassVar[tuple[str, ...]] = (
         "dear customer",
         "(?:your|the|our) customer (?:support|service)(?: team)?",
     )
 
-    subject: int | None = None  # the customer the run may act on; None: not bound
+    subject: int | None = None  # the customer the run may act on; None: any
     context_of: tuple[int, ...] = ()  # customers whose context this run has read
     refunds: tuple[RefundFact, ...] = ()
-    # Of the customer whom a call that writes names:
+    # On the customer of a call that writes:
     country: str = ""  # such as US; "": unknown
-    charge: ChargeFact | None = None  # None: there is none, or nobody can tell which is meant
+    charge: ChargeFact | None = None  # None: there is none, or it is unclear which is meant
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
     unattended_by_launcher_minor: int = 0  # of that, by runs of the same launcher
@@ -118,9 +116,9 @@ class RefundFacts(Facts):
         return sum(refund.amount_minor for refund in self.refunds)
 
     def is_of_charge(self, refund: RefundFact) -> bool:
-        """Tell whether a refund was taken from the charge of the action, as far as both are known.
+        """Tell whether a refund was taken from the action's charge, as far as both are known.
 
-        While a person has to choose it, none of those refunded before is meant.
+        While a person has to choose it, no earlier refund is of it.
         """
         return not self.choices and refund.charge in ("", self.resource)
 
@@ -136,13 +134,13 @@ class RefundFacts(Facts):
 
 @dataclass(frozen=True)
 class AskedBooks:
-    """What was asked of the database about the customer whom an action names."""
+    """The database's data on the customer of an action."""
 
     customer: int | None
     account: billing.CustomerAccount | None
-    charge: billing.ChargeFacts | None  # that the action is about
-    is_open: bool  # which of several is meant has to be chosen
-    refunded: Sequence[tuple[Any, ...]]  # to them without a person, within the window
+    charge: billing.ChargeFacts | None  # the action's
+    is_open: bool  # one of several has to be chosen
+    refunded: Sequence[tuple[Any, ...]]  # refunded without a person, within the window
 
     @property
     def resource(self) -> str:
@@ -177,11 +175,11 @@ _UNATTENDED = CompiledSelect(
 
 @desk.fetch
 def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
-    """Send for the account of the customer named, and for what was refunded to them unattended."""
+    """Send for the account of the customer, and for their unattended refunds."""
     book, own = asked.book, int(subject) if subject else None
     customer: int | None = asked.given.get(CUSTOMER, own)
     tool = desk.tools.get(asked.tool)
-    if tool is None or tool.touch is Touch.READ:  # no rule on a look-up or an answer needs it
+    if tool is None or tool.touch is Touch.READ:  # no rule on a read or an answer needs it
         return Pending(lambda: AskedBooks(customer, None, None, False, ()))
     named = billing.fetch_account(
         book_id=book, customer_number=customer, at=asked.at, lock=asked.locks
@@ -206,10 +204,10 @@ def fetch(subject: str, asked: Asked) -> Pending[AskedBooks]:
 def _meant(
     charges: Sequence[billing.ChargeFacts], asked: Asked
 ) -> tuple[billing.ChargeFacts | None, bool]:
-    """Return the charge that a refund is to be taken from, and whether a person has to choose it.
+    """Return a refund's charge, and whether a person has to choose it.
 
-    A person's choice counts, then what an earlier review of this refund was about, then whom the
-    words of people mean. What the agent alone names is nobody's.
+    A person's choice counts first, then an earlier review of this refund, then the words of people.
+    A charge named by the agent alone does not count.
     """
     given = str(asked.given.get(CHARGE) or "").strip().upper()
     named = {one.name: one for one in charges}
@@ -279,9 +277,9 @@ def _customers_read(asked: Asked) -> set[int]:
 
 
 def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[RefundFact, ...]:
-    """Return the refunds made, and of which a letter tells: by its reference, else by its amount.
+    """Return the refunds made, and the letters about them: by reference, else by amount.
 
-    One letter tells of one refund.
+    One letter is about one refund.
     """
     found = [
         RefundFact(
@@ -307,9 +305,9 @@ def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[R
 
 
 def untold(refunds: Sequence[RefundFact], *, any_told: bool) -> tuple[str, ...]:
-    """Return of which refunds the customer has not been told, in sentences.
+    """Return sentences on the refunds that the customer was not told about.
 
-    `any_told` says whether an email was sent: then, or of several, each says its amount.
+    `any_told` says whether an email was sent: then, or for several, each names its amount.
     """
     paid = [one for one in refunds if one.reference]
     due = [one.amount_minor for one in paid if not one.mailed]
@@ -331,7 +329,7 @@ def _is_letter(tool: str) -> bool:
 
 
 def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:
-    """Return the mail that is due: for the newest refund of the run not yet written about."""
+    """Return the mail that is due: for the newest refund of the run without one."""
     due = [one for one in refunds if one.reference and not one.mailed]
     if not due:
         return None
@@ -346,9 +344,9 @@ def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:
     return MailFact(customer, amount, text)
 
 
-# Which of a customer's charges people mean. Pure: their words, and the charges. A charge is theirs
-# if they write its name, or if it alone fits all that they write. What cannot be told apart is
-# nobody's: a person is asked once too often, not too seldom.
+# The customer's charge that people mean: a pure function of their words and the charges. They mean
+# a charge if they write its name, or if it alone fits their words. Otherwise none is meant: a
+# person is asked once too often, not too seldom.
 
 _NOUNS = r"(?:charges?|plans?|subscriptions?|payments?|purchases?|invoices?|fees?|licen[cs]es?)\b"
 _PAID = r"\b(?:charged?|payment|paid|billed|bought|purchased?|invoiced?|debited)\b"
@@ -363,14 +361,14 @@ _DAYS = re.compile(
     r"\b(?P<ago>\w+) days? ago\b|\b(?P<near>today|yesterday)\b"
     r"|\b(?P<iso>\d{4}-\d\d-\d\d)\b|\b(?P<parts>\d{1,2}[./]\d{1,2}[./]\d{4})\b"
     rf"|\b(?:{_NTH}(?: of)? )?{_MONTH}(?: {_NTH}\b)?(?:,? \d{{4}}\b)?"
-    # In other forms and languages: of no charge.
+    # Forms and languages that name no charge.
     r"|\b(?P<other>\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|\d{1,2}/\d{1,2}\b|\d{1,2}\.\d{1,2}\.(?!\d)"
     rf"|\d{{1,2}}(?:st|nd|rd|th)\b|\d{{1,2}}\.? (?:de )?{MONTH})",
     re.IGNORECASE,
 )
 _MAY = re.compile("may", re.IGNORECASE)  # by itself it is no month
 _NAME = re.compile(r"(?<![\w.-])CH-\d{1,18}(?![\w-])", re.IGNORECASE)
-# Tells of a charge by its place among the others, a number of its own or its sum, or of several.
+# Names a charge by its position, number or sum, or names several.
 _PLACED = re.compile(
     r"\b(?:first|second|third|last|latest|newe?r?(?:est)?|recent|previous|earli(?:er|est)"
     r"|old(?:er|est)?|former|next|other|another|both|each|every|\w+day(?<!today)(?<!yesterday)"
@@ -401,7 +399,7 @@ _NO_PLAN = re.compile(rf"{_PLAIN.pattern}|{_MONTH}", re.IGNORECASE)
 
 
 class _WrittenDay(NamedTuple):
-    """A day as people write it; None where they leave that part out."""
+    """A day as people write it; None for the missing parts."""
 
     year: int | None
     month: int | None
@@ -421,7 +419,7 @@ def meant_charge(
     amount_minor: Json,
     today: date,
 ) -> ChargeFacts | None:
-    """Return the charge that goals or a person's advice mean; None if that cannot be told.
+    """Return the charge that goals or a person's advice mean; None if that is unclear.
 
     An amount counts only if they name it. The only charge of a customer is always meant.
     """
@@ -438,7 +436,7 @@ def meant_charge(
         return None
     rest = "\n".join(texts)
     for whole in names_used([Money(found.amount_minor, found.currency)], rest):
-        rest = rest.replace(whole, "")  # it tells of no other
+        rest = rest.replace(whole, "")  # it names no other
     if _PLACED.search(rest):
         return None
     words = [re.escape(word) for one in charges for word in _words(one.plan)]
@@ -451,9 +449,9 @@ def meant_charge(
 
 
 def kept_charge(charges: Sequence[ChargeFacts], facts: Json, at: datetime) -> ChargeFacts | None:
-    """Return the charge that an earlier review, with these facts, was about.
+    """Return the charge of an earlier review, by its facts.
 
-    Reviews of before 0.3.0 tell it by amount, currency and age at that time.
+    Reviews from before 0.3.0 name it by amount, currency and age at that time.
     """
     if resource := facts.get("resource"):
         return next((one for one in charges if str(one.charge_id) == resource), None)
@@ -474,7 +472,7 @@ def _names_in(texts: Sequence[str], charges: Sequence[ChargeFacts]) -> set[str]:
 
 
 def _has_reference(reference: str, texts: Sequence[str]) -> bool:
-    """Tell whether texts hold a reference; one without letters only beside what it is."""
+    """Tell whether texts have a reference; one without letters needs its kind next to it."""
     if not any(map(str.isdigit, reference)):
         return False
     is_number = not any(map(str.isalpha, reference))
@@ -485,7 +483,7 @@ def _has_reference(reference: str, texts: Sequence[str]) -> bool:
 
 
 def _named_amount(minor: Json, texts: Sequence[str]) -> int:
-    """Return an amount that people name, or 0: one of the agent's own restricts nothing."""
+    """Return an amount that people name, or 0: the agent's own amount restricts nothing."""
     is_amount = isinstance(minor, int) and minor > 0
     return minor if is_amount and is_named(Money(minor, CURRENCY), texts) else 0
 
@@ -504,7 +502,7 @@ def _only_fit(
 def _names_another(
     found: ChargeFacts, charges: Sequence[ChargeFacts], texts: Sequence[str], today: date
 ) -> bool:
-    """Tell whether people write of a day, or of words of a plan, that are not this charge's."""
+    """Tell whether people write of a day, or of words of a plan, that this charge does not have."""
     own = _words(found.plan)
     others = {*_KINDS, *(word for one in charges for word in _words(one.plan))} - set(own)
     called = {word.casefold() for text in texts for word in _CALLED.findall(text)}
@@ -516,7 +514,7 @@ def _names_another(
 
 
 def _names_plan(plan: str, texts: Sequence[str]) -> bool:
-    """Tell whether a plan is named: in full, or a part of it as the annual charge."""
+    """Tell whether a plan is named: in full, or by a part such as "the annual charge"."""
     words = [re.escape(word) for word in re.split(r"[\s_-]+", plan) if word]
     either = "|".join(re.escape(word) for word in _words(plan))
     full = r"[\s_-]+".join(words)
@@ -526,7 +524,7 @@ def _names_plan(plan: str, texts: Sequence[str]) -> bool:
 
 
 def _words(plan: str) -> list[str]:
-    """Return the words of a plan that mean something by themselves."""
+    """Return the words of a plan that mean something alone."""
     words = re.split(r"[\s_-]+", plan.casefold())
     return [word for word in words if len(word) > 1 and not _PLAIN.fullmatch(word)]
 
@@ -537,7 +535,7 @@ def _has_word(word: str, texts: Sequence[str]) -> bool:
 
 
 def _excludes(texts: Sequence[str], names: Iterable[str]) -> bool:
-    """Tell whether people write that a charge is not meant; `names` are patterns."""
+    """Tell whether people exclude a charge; `names` are patterns."""
     own, within = rf"\b(?:{'|'.join(names)})", r"[^.;!?\n]{0,60}?"
     pattern = re.compile(rf"{_NOT}{within}{own}|{own}\b{within}{_DONE}", re.IGNORECASE)
     return any(map(pattern.search, texts))
@@ -558,7 +556,7 @@ def _days_in(texts: Sequence[str], today: date) -> Iterator[_WrittenDay]:
 
 
 def _read_day(found: re.Match[str], today: date) -> tuple[int | None, int | None, int | None]:
-    """Return a written day; one that can be read in two ways, or in none, is of no charge."""
+    """Return a written day; an ambiguous or unreadable one matches no charge."""
     given, text = found.groupdict(), found[0]
     with suppress(ValueError, OverflowError):
         if given["other"]:
@@ -586,7 +584,7 @@ def _parts(day: date) -> tuple[int, int, int]:
     return day.year, day.month, day.day
 
 
-# Beside a request: the customer's account.
+# Next to a request: the customer's account.
 
 _FIND_IT = (
     "Search the mail server’s log, or the mailbox that keeps copies, for the Message-ID. If it is "
@@ -596,7 +594,7 @@ _FIND_IT = (
 
 @desk.beside
 def background(held: HeldRequest) -> Beside:
-    """Return who a request's customer is, their newest charge and their earlier refunds."""
+    """Return a request's customer, their newest charge and their earlier refunds."""
     letter = _letter(held)
     if not held.subject:
         return Beside(sections=letter)
@@ -673,7 +671,7 @@ def _charge_beside(charge: billing.ChargeFacts | None) -> list[Evidence]:
 
 
 def _letter(held: HeldRequest) -> tuple[Section, ...]:
-    """Return what is known of an email that may have left, for who has to say whether it did."""
+    """Return the facts on an email that may have left, for the person who has to say."""
     known = mail.find(key=held.key) if held.is_lost and held.key else None
     if known is None:
         return ()

@@ -26,7 +26,7 @@ class Cents(Count):
 
 @dataclass(frozen=True)
 class RefundLimits:
-    """What an admin can set, per policy version."""
+    """The limits that an admin can set, per policy version."""
 
     auto_limit_minor: Annotated[Cents, MOST] = limit(
         Cents(100_000),
@@ -88,7 +88,7 @@ _ORCHESTRATOR: dict[str, Json] = {
     "tool_repeats": dict.fromkeys(WORKERS, 99),
 }
 
-# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+# A goal may read and reply; its output is compared with the ledger. Turns are per goal.
 _WORKFLOW: dict[str, Json] = {
     "tools": ["get_refund_context", "send_reply"],
     "rules": ["subject.reading", "replies.output", "replies.as_accepted"],

@@ -185,7 +185,6 @@ def _hand_over(mail: SentMail, at: datetime) -> SentMail:
 
 
 def message_id(key: str) -> str:
-    """Return the Message-ID of the mail of a key."""
     return f"<{sha256(key.encode()).hexdigest()[:32]}@opsconsole>"
 
 

@@ -106,7 +106,6 @@ class ReviewContext:
 
     @cached_property
     def declared(self) -> DeskTool | None:
-        """Return the tool of the action, if its desk has it."""
         return self.desk.tools.get(self.tool)
 
     @property

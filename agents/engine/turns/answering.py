@@ -214,7 +214,6 @@ def _waiting(most: int) -> CompiledSelect[AgentCall]:
 
 
 def answer_await(step: Step, reply: Json, commit: Commit) -> None:
-    """Answer a slot's step."""
     step.reply, step.ended_at = reply, commit.at
     commit.update(step, "reply", "ended_at")
     commit.say("step.done", {"key": step.key})

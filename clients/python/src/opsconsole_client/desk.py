@@ -1,7 +1,7 @@
-"""A desk of the console, and a session at it: propose, wait, be told, end.
+"""A desk of the console, and a session at it: propose calls, wait for outcomes, end.
 
-The console carries out what it allows, with its own tools. Nothing here acts by itself, so that
-an agent cannot act without an answer, whatever its framework makes of an approval.
+The console executes what it allows, with its own tools. Nothing here acts by itself, so an agent
+cannot act without an answer, whatever its framework does with approvals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opsconsole_client.outcomes import Json, Outcome, Refused, outcome_of
 
 P = ParamSpec("P")
 _SOON = 0.5  # seconds
-# What no other call of the model's can mend; any other refusal is an answer.
+# Refusals that no other call of the model can change; any other refusal is an answer.
 _RAISED = ("unauthorized", "not_found", "no_console", "key_reused")
 Said = Sequence[Sequence[Asked]]  # the calls of a conversation, by message
 
@@ -48,11 +48,11 @@ class Desk:
         patience: float | None = None,
         by_id: bool = False,
     ) -> Session:
-        """Return the session under a reference of yours, which a restart finds again.
+        """Return the session with your reference, which a restart finds again.
 
-        `patience` is how many seconds a call may wait before its agent is told so; None: for as
-        long as it takes. `by_id`: your framework saves each message of its model before a tool is
-        called, so that ids of calls are keys.
+        `patience` is the seconds that a call may wait before its agent is told; None: without
+        limit. `by_id`: your framework saves each message of its model before a tool is called, so
+        that ids of calls are keys.
         """
         opened = {"reference": reference, "goal": goal, "subject": str(subject)}
         return Session(self, opened, patience, by_id)
@@ -66,7 +66,7 @@ class Desk:
 
 
 class Session:
-    """What one agent does under one reference. Methods that begin with `a` are for event loops."""
+    """One agent's session under one reference. Methods that begin with `a` are for event loops."""
 
     def __init__(
         self, desk: Desk, opened: dict[str, str], patience: float | None, by_id: bool
@@ -74,7 +74,7 @@ class Session:
         self._line, self._give_up, self._opened = desk.line, desk.give_up, opened
         self.patience, self._by_id, self._run = patience, by_id, ""
         self._keys = Keys("", {})
-        self._asked: list[Asked] = []  # what was settled, for keys without a conversation
+        self._asked: list[Asked] = []  # settled calls, for keys without a conversation
         self._proposed = set[str]()  # keys that the console knows
 
     def tools(self) -> list[dict[str, Any]]:
@@ -87,10 +87,10 @@ class Session:
         return list(self._keys.tools.values())
 
     def call(self, tool: str, arguments: Mapping[str, Json], *, key: str = "") -> Outcome:
-        """Propose a call and wait for what becomes of it. Raises Refused, Unreachable.
+        """Propose a call and wait for its outcome. Raises Refused, Unreachable.
 
-        `key` is your own name for it in this session; without one it is made of the arguments, so
-        that the same call goes on with the first until that is settled.
+        `key` is your own name for it in this session. Without one the key is made of the arguments,
+        so that the same call joins the first until that is settled.
         """
         asked = Asked(tool, arguments)
         with self._line.turn:
@@ -104,17 +104,17 @@ class Session:
         return self._count(asked, await self._line.arun(self._await(told, self.patience)))
 
     def call_said(self, said: Said, asked: Asked) -> Outcome:
-        """Propose a call of a model's conversation, and wait for what becomes of it.
+        """Propose a call of a model's conversation, and wait for its outcome.
 
-        What stands before it in its message is proposed first, so that calls which a framework
-        makes side by side are ruled on in the model's order.
+        Earlier calls of its message are proposed first, so that calls which a framework makes in
+        parallel are reviewed in the model's order.
         """
         with self._line.turn:
             told = self._line.run(self._propose_said(said, asked))
         return self._line.run(self._await(told, self.patience))
 
     async def acall_said(self, said: Said, asked: Asked, **other: float | None) -> Outcome:
-        """Do so in an event loop; a `patience` of this call's own may be given."""
+        """Do so in an event loop; this call may have its own `patience`."""
         async with self._line.aturn():
             told = await self._line.arun(self._propose_said(said, asked))
         return await self._line.arun(self._await(told, other.get("patience", self.patience)))
@@ -127,7 +127,7 @@ class Session:
         return [self._asked[: ids.index(asked.id) if asked.id in ids else -1], [asked]]
 
     def ask(self, question: str, *choices: str, key: str) -> Outcome:
-        """Ask a person, under a key of yours, and wait: the result is {"answer": text}."""
+        """Ask a person, under your key, and wait: the result is {"answer": text}."""
         told = self._line.run(self._propose_question(question, choices, key))
         return self._line.run(self._await(told, self.patience))
 
@@ -136,9 +136,9 @@ class Session:
         return await self._line.arun(self._await(told, self.patience))
 
     def take(self, told: Outcome) -> Outcome:
-        """Take a call that is `allowed`, to execute it yourself once it is `taken`, and only then.
+        """Take an allowed call, to execute it yourself only once it is `taken`.
 
-        It is checked once more, and may be refused. Raises Refused, Unreachable.
+        It is checked again, and may be refused. Raises Refused, Unreachable.
         """
         return self._line.run(self._take(told))
 
@@ -146,7 +146,7 @@ class Session:
         return await self._line.arun(self._take(told))
 
     def report(self, told: Outcome, result: Mapping[str, Json], *, executed: bool = True) -> None:
-        """Report what came of a call that you took. If you cannot tell, do not report.
+        """Report the outcome of a call that you took. If you cannot tell, do not report.
 
         Raises Refused, Unreachable.
         """
@@ -158,23 +158,23 @@ class Session:
         await self._line.arun(self._report(told, result, executed))
 
     def move_on(self) -> None:
-        """Say that your program went on: what it took of repeatable tools it will not report."""
+        """Say that your program went on: calls of repeatable tools that it took stay unreported."""
         body = {"reference": self._opened["reference"]}
         self._line.run(self._ask(Sent("POST", "moved_on", body)))
 
     def withdraw(self, told: Outcome) -> None:
-        """Take a call back of which nothing has begun. Raises Refused, Unreachable."""
+        """Withdraw a call that has not begun. Raises Refused, Unreachable."""
         self._line.run(self._ask(Sent("POST", f"calls/{told.id}/cancel")))
 
     def calls(self, key: str = "") -> list[Outcome]:
-        """List what became of this session's calls, in the order of proposal.
+        """List the outcomes of this session's calls, in the order of proposal.
 
-        `key` is how their keys begin.
+        `key` is the beginning of their keys.
         """
         return self._line.run(self._calls(key))
 
     def digest(self, tool: str, arguments: Mapping[str, Json]) -> str:
-        """Return a hash of a call for keys of your own, which tells nobody what was in it."""
+        """Return a hash of a call for your own keys, which reveals nothing about it."""
         self._line.run(self._open())
         return self._keys.digest([tool, arguments])
 
@@ -189,10 +189,10 @@ class Session:
         return await self._line.arun(self._end(answer))
 
     def supervised(self, function: Callable[P, Any]) -> Callable[P, Any]:
-        """Put a function's calls through the console, which carries them out: it never runs here.
+        """Send a function's calls to the console, which executes them: it never runs here.
 
-        Its name is the tool's, its parameters are the tool's arguments. Of an async function the
-        result is one too. It returns an Outcome.
+        Its name is the tool's, its parameters are the tool's arguments. For an async function the
+        result is async too. It returns an Outcome.
         """
         signature, name = inspect.signature(function), function.__name__
 
@@ -254,7 +254,7 @@ class Session:
             got = yield from self._ask(Sent("POST", f"runs/{self._run}/calls", body, key.text))
         except Refused as no:
             if no.code == "key_reused" and key.made_from != "given":
-                # Worded anew by a model that was started again: what was said first counts.
+                # A restarted model words it differently: the first words count.
                 got = yield from self._ask(Sent("GET", f"calls/{no.call}"))
             elif no.code in _RAISED or no.status >= 500:
                 raise

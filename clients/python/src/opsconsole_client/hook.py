@@ -1,11 +1,11 @@
-"""A hook of coding agents: puts their tool calls through the console before they run.
+"""A hook of coding agents: sends their tool calls to the console before they run.
 
 `opsconsole-hook` reads a call as JSON on standard input, in the form of the usual hooks
 (hook_event_name, session_id, tool_name, tool_input), and answers in theirs. Before a call it
-proposes it, waits for a while and takes it; after it, it reports. Once the agent goes on, it says
-that calls without a report are over. Whatever goes wrong with a call is a no: the command ends with
-2, which blocks. Agents let a call pass whose hook is too slow or is not there, so it answers in
-time, and is installed as `opsconsole-hook … || exit 2`. Other events pass by.
+proposes it, waits for a while and takes it; afterwards it reports. Once the agent goes on, it says
+that unreported calls are over. Any error of a call blocks it: the command ends with 2. Agents let a
+call pass if their hook is slow or missing, so it answers in time, and is installed as
+`opsconsole-hook … || exit 2`. Other events pass.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-BLOCKED = 2  # how a hook says no by its exit
+BLOCKED = 2  # a hook's exit code for no
 WAITS = "It is not decided yet, and nothing was executed. Make the same call again later."
 ITS_TURN = (
     "It waits for its turn: earlier calls of this session wait for people. Nothing was executed. "
     "Make the same call again once one of them is decided."
 )
 BEFORE, AFTER = ("PreToolUse",), ("PostToolUse", "PostToolUseFailure")
-GONE_ON = ("Stop", "UserPromptSubmit", "SessionEnd")  # events of which no call is under way
-REJECTED = "human_rejected"  # the reason of what a person rejected
-LONGEST = 2000  # characters of a result that are reported
+GONE_ON = ("Stop", "UserPromptSubmit", "SessionEnd")  # events without a call under way
+REJECTED = "human_rejected"  # the reason of a person's rejection
+LONGEST = 2000  # characters reported of a result
 
 
 def main() -> NoReturn:
@@ -40,7 +40,7 @@ def main() -> NoReturn:
     if options.settings:
         print(json.dumps(_settings(options), indent=2))
         raise SystemExit
-    ends = [BLOCKED]  # the code with which a failure ends it
+    ends = [BLOCKED]  # the exit code after a failure
     threading.Timer(options.limit, lambda: _fail("no answer in time", ends[0])).start()
     try:
         said = json.load(sys.stdin)
@@ -58,7 +58,7 @@ def _fail(why: str, code: int) -> None:
 
 
 def _is_call(said: Mapping[str, Any]) -> bool:
-    """Tell whether an event is about a call, and not what its user or the agent does besides."""
+    """Tell whether an event is about a call, not about other actions of user or agent."""
     return str(said["hook_event_name"]) in BEFORE + AFTER or "tool_name" in said
 
 
@@ -101,7 +101,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _session(said: Mapping[str, Any], options: argparse.Namespace) -> Any:
-    from opsconsole_client.desk import Desk  # here, so that what is not installed blocks too
+    from opsconsole_client.desk import Desk  # here, so that a missing package blocks too
 
     subject = options.subject.partition("=")[2]
     goal = f"Coding session in {said.get('cwd') or 'a folder'}"
@@ -121,7 +121,7 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
     is_in_line = told.status == "waiting" and told.waiting_for == "turn"
     if is_in_line and earlier == own:  # allowed later, it would be out with nobody
         session.withdraw(told)
-    # What is taken before we take it was allowed to somebody else, or to this call once before.
+    # A call that is taken before we take it was allowed to another program, or to this call before.
     is_allowed = told.status == "allowed"
     if is_allowed:
         told = session.take(told)
@@ -139,8 +139,10 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
 
 
 def _counts(told: Any) -> bool:
-    """Tell whether a call's answer holds for the same call made again: it waits, or was refused
-    by a person, which the agent may not have heard."""
+    """Tell whether a call's answer holds for a repeat.
+
+    It does while the call waits, or after a person's rejection that the agent may not have heard.
+    """
     return told.status in ("waiting", "allowed") or told.reason == REJECTED
 
 
@@ -157,7 +159,7 @@ def _report(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
 
 
 def _storable(text: str) -> str:
-    """Replace what the console cannot keep: half of a pair, and NUL, also as JSON writes it."""
+    """Replace what the console cannot store: half of a pair, and NUL, also as JSON writes it."""
     plain = text.encode(errors="replace").decode()
     return plain.replace("\0", "\ufffd").replace("\\u0000", "\ufffd")
 

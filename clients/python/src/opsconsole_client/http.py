@@ -1,7 +1,7 @@
 """Requests to the console, without a thread or an event loop: one protocol, driven in two ways.
 
-A flow yields what is to be sent, or seconds to wait, and is given the answer. Any request may be
-sent again: opening, proposing and ending mean the same the second time.
+A flow yields a request, or seconds to wait, and is given the answer. Any request may be sent again:
+opening, proposing and ending mean the same the second time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _LATER = (429, 502, 503, 504)  # the console is there again soon
 
 
 class Sent(NamedTuple):
-    """A request."""
-
     method: str
     path: str
     body: Json = None
@@ -33,7 +31,7 @@ class Sent(NamedTuple):
 
 
 class Got(NamedTuple):
-    """The answer to one. No status: none came."""
+    """The answer to a request; without a status, none came."""
 
     status: int = 0
     body: Json = None
@@ -125,7 +123,7 @@ class Line:
             await kept[0].aclose()
 
     def aturn(self) -> asyncio.Lock:
-        """Return the lock of this event loop: who asks first is served first."""
+        """Return the lock of this event loop: first come, first served."""
         return self._of_loop()[1]
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, asyncio.Lock]:
@@ -142,7 +140,7 @@ def _request(sent: Sent) -> dict[str, Any]:
 
 
 def _trace() -> dict[str, str]:
-    """Return the program's current span, if it uses OpenTelemetry, so that its trace goes on.
+    """Return the program's current span, if it uses OpenTelemetry, so that its trace continues.
 
     In its own form, whatever propagators the program sets: the console reads no other.
     """
@@ -158,7 +156,7 @@ def _got(answer: httpx2.Response) -> Got:
     try:
         body = answer.json()
     except ValueError:
-        # A proxy's page. As a success it would say that something was done which was not.
+        # A proxy's page. Taken for a success it would claim an effect that did not happen.
         return Got(answer.status_code if answer.status_code >= 300 else 502)
     later = answer.headers.get("retry-after", "")
     return Got(answer.status_code, body, float(later) if later.isdigit() else None)

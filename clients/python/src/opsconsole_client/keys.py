@@ -1,8 +1,8 @@
-"""Keys of calls, which an agent that was killed finds again, whatever its model says then.
+"""Keys of calls, which a restarted agent finds again, whatever its model says.
 
-A model that is started again gives its calls other ids and words its reasons anew. A key is made
-of the session, the tool and the arguments that say what is done, with the number of the same call
-in the conversation. A keyed hash, as it is kept when a person is erased and must tell nothing.
+A restarted model gives its calls other ids and other reasons. A key is made of the session, the
+tool and the arguments that identify the call, with the number of the same call in the conversation.
+It is a keyed hash, as it outlives an erasure and must reveal nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class Key(NamedTuple):
-    """An idempotency key, and what it was made of."""
+    """An idempotency key, and its source."""
 
     text: str
     made_from: KeyFrom
@@ -40,16 +40,16 @@ class Keys:
         self._salt, self.tools = salt.encode(), tools
 
     def deed(self, asked: Asked) -> str:
-        """Return what a call does, hashed: its tool, and the arguments that say it."""
+        """Return the hash of a call's content: its tool, and the identifying arguments."""
         names = self.tools.get(asked.tool, {}).get("identifying", list(asked.arguments))
         kept = {name: _canonical(asked.arguments.get(name)) for name in names}
         return self.digest([asked.tool, kept])
 
     def key(self, asked: Asked, before: Iterable[Asked], *, by_id: bool = False) -> Key:
-        """Return the key of a call that was asked for after others, the same ones among them.
+        """Return the key of a call after others, which may include the same call.
 
-        A look is made again each time, but for one of the framework's that goes on: its key is
-        made of its id. `by_id` makes every key so, which only a saved conversation allows.
+        A read is made again each time, unless its framework continues it: then its key is made of
+        its id. `by_id` makes every key so, which only a saved conversation allows.
         """
         is_look = not self.tools.get(asked.tool, {}).get("writes", True)
         if asked.id and (is_look or by_id):
@@ -67,7 +67,7 @@ class Keys:
 
 
 def _canonical(value: Json) -> Json:
-    """Return a value in the one form that all its spellings have: 1200.00 is 1200."""
+    """Return a value in the common form of all its spellings: 1200.00 is 1200."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"number": f"{Decimal(str(value)).normalize():f}"}
     if isinstance(value, str):

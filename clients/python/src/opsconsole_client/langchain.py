@@ -1,7 +1,7 @@
-"""LangChain and LangGraph: a middleware that brings the desk's tools and puts their calls to it.
+"""LangChain and LangGraph: a middleware with the desk's tools, which sends their calls to it.
 
-A call that waits longer than the session's patience interrupts the graph. Resuming it, with
-whatever value, only wakes it: LangGraph runs the call again from its top, and the desk is asked.
+A call that waits longer than the session's patience interrupts the graph. Resuming it, with any
+value, only wakes it: LangGraph runs the call again from its start, and asks the desk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opsconsole_client.outcomes import Outcome
 class Supervision(AgentMiddleware[Any, Any, Any]):
     """`create_agent(model, middleware=[Supervision(session)])`.
 
-    In a graph of your own: `ToolNode(supervision.tools, wrap_tool_call=supervision.wrap_tool_call,
+    In your own graph: `ToolNode(supervision.tools, wrap_tool_call=supervision.wrap_tool_call,
     awrap_tool_call=supervision.awrap_tool_call)`.
     """
 
@@ -69,7 +69,7 @@ def _tool(declared: Mapping[str, Any]) -> StructuredTool:
 
 
 def _said(request: ToolCallRequest) -> tuple[list[list[Asked]], Asked]:
-    """Return the calls of the conversation, by message, and the one that is to be made."""
+    """Return the calls of the conversation, by message, and the call to make."""
     state = request.state
     known = state.get("messages", []) if isinstance(state, dict) else state
     messages = known if isinstance(known, list) else getattr(known, "messages", [])

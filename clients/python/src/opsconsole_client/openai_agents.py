@@ -1,8 +1,8 @@
-"""OpenAI Agents SDK: the desk's tools, and how a saved run goes on.
+"""OpenAI Agents SDK: the desk's tools, and the continuation of a saved run.
 
-The tool itself asks the desk, and waits: an approval callback is not asked for every shape of
-arguments, and one may give up. Where the session has a patience, the SDK interrupts the run for
-a call that waits longer; an approval there only wakes it.
+The tool itself asks the desk, and waits: an approval callback is not called for every shape of
+arguments, and one may give up. If the session has a patience, the SDK interrupts the run for a call
+that waits longer; an approval there only wakes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def supervised_tools(session: Session) -> list[Any]:
 async def wake(session: Session, state: RunState[Any, Any]) -> bool:
     """Approve what the desk has settled in an interrupted run. Return whether that is all of it.
 
-    The call itself is made again, and asks the desk what became of it.
+    The call itself is made again, and asks the desk for its outcome.
     """
     names, is_all = {declared["name"] for declared in await session.atools()}, True
     for response in state.to_json()["model_responses"]:
@@ -75,7 +75,7 @@ def _tool(session: Session, declared: Mapping[str, Any]) -> FunctionTool:
 
 
 def _asked(name: str, arguments: str, call_id: str) -> Asked | None:
-    """Return a call as the model asked for it; None if its arguments are no object."""
+    """Return a call of the model; None if its arguments are no object."""
     try:
         given = json.loads(arguments or "{}")
     except ValueError:
@@ -84,5 +84,5 @@ def _asked(name: str, arguments: str, call_id: str) -> Asked | None:
 
 
 async def _ask(session: Session, asked: Asked, *, patience: float | None) -> Outcome:
-    """Ask the desk of a call. The SDK tells no tool of the conversation: the session counts."""
+    """Ask the desk about a call. The SDK tells no tool of the conversation: the session counts."""
     return await session.acall_said(session.said_before(asked), asked, patience=patience)

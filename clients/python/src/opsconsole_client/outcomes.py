@@ -1,4 +1,4 @@
-"""What a call came to, and what a model is told of it."""
+"""A call's outcome, and what a model is told about it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = Any
 Status: TypeAlias = Literal["executed", "not_executed", "waiting", "unknown", "allowed", "taken"]
-# What a call's key was made of: given by the program, made of the arguments, of the framework's
-# own id of the call, or new each time, as a look may be repeated.
+# The source of a call's key: given by the program, made of the arguments, of the framework's own id
+# of the call, or new each time, as a read may be repeated.
 KeyFrom: TypeAlias = Literal["given", "arguments", "call_id", "new"]
 
 _NOTES = {
@@ -41,7 +41,7 @@ class Refused(DeskError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call. Only `executed` means that it took effect."""
+    """The outcome of a call. Only `executed` means that it took effect."""
 
     tool: str
     key: str
@@ -54,21 +54,21 @@ class Outcome:
     result: Json = None
     changed_by: str = ""  # "policy", "person"
     decided_by: str = ""
-    comment: str = ""  # of the person who decided: data, and no instruction
+    comment: str = ""  # of the person who decided: data, not an instruction
     rule: str = ""
     reason: str = ""
     sentence: str = ""
     permit: str = ""  # of a call that was taken: for the server of its tool
-    repeats: Sequence[Json] = ()  # the calls that it repeats, each with its id and how it ended
+    repeats: Sequence[Json] = ()  # the calls that it repeats, each with its id and end
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether it waits for the console no longer."""
+        """Tell whether it no longer waits for the console."""
         return self.status in ("executed", "not_executed", "allowed", "taken")
 
     @property
     def told(self) -> dict[str, Json]:
-        """Return what a model is told, as data. Unless it hears of a change, it asks again."""
+        """Return the outcome for a model, as data. Unless told of a change, it asks again."""
         names = ("status", "arguments", "result", "changed_by", "decided_by", "comment", "reason")
         found = {name: getattr(self, name) for name in (*names, "repeats", "sentence")}
         told = {name: value for name, value in found.items() if value not in ("", None, (), [])}
@@ -80,7 +80,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """Return what a model is told, as JSON."""
+        """Return the outcome for a model, as JSON."""
         return json.dumps(self.told, ensure_ascii=False)
 
 

@@ -1,8 +1,8 @@
 """Verify permits, at the server of a tool that an agent calls itself.
 
-Needs `opsconsole-client[permits]`. A permit names one call, for at most a minute. What is left to
-the server is to heed each once: keep its number (`jti`) as the key of what you do, in one
-transaction with it, and do nothing under a number that you have.
+Needs `opsconsole-client[permits]`. A permit names one call, for at most a minute. The server itself
+must accept each once: store its number (`jti`) as the key of your action, in one transaction with
+it, and do nothing for a number that you have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BadPermit(Exception):
 class Verifier:
     """Verifies the permits for one server, by the console's public keys.
 
-    `keys` is the address of those keys, `https://…/api/v1/permits/keys`, or what it answers.
+    `keys` is the address of those keys, `https://…/api/v1/permits/keys`, or its answer.
     """
 
     def __init__(self, keys: str | Mapping[str, Json], server: str) -> None:

@@ -46,7 +46,7 @@ class SupervisedToolset(AbstractToolset[Any]):
                     parameters_json_schema=declared["input_schema"],
                 ),
                 max_retries=0,
-                args_validator=_ANY_OBJECT,  # the desk itself says what does not fit
+                args_validator=_ANY_OBJECT,  # the desk itself reports what does not fit
             )
             for declared in await self._session.atools()
         }
