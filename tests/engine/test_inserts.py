@@ -9,11 +9,11 @@ from django.utils import timezone
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.db.inserts import insert_new, insert_rows, new_row, send_columns, send_rows, update_row
+from agents.db.inserts import insert_new, insert_rows, send_columns, send_rows, update_row
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Run, Step
 from tests.desk.ordering import AT, demo_book
-from tests.engine.scene import Scene, columns_of
+from tests.engine.scene import Scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -31,21 +31,6 @@ def step_of(run: Run, position: int, *, reply: object = None) -> Step:
     )
 
 
-@pytest.mark.breaks("I32")  # a step that no engine began
-def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
-    run, at = scene.launch(), timezone.now()
-    columns = {"run": run, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
-    made, by_model = new_row(Step, **columns), Step(**columns)
-
-    assert made._state.adding
-    assert made.run is run
-    assert columns_of(made) == columns_of(by_model)
-    insert_rows(made)
-    assert columns_of(Step.objects.get()) == columns_of(made)
-    assert new_row(Run).pk != new_row(Run).pk
-    assert new_row(Run).simulation is not new_row(Run).simulation
-
-
 @pytest.mark.breaks("I32")  # steps that no engine began
 @pytest.mark.parametrize("reply", ["text", 7, True, None, {"amount": [1, None]}])
 def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
@@ -56,18 +41,6 @@ def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
 
     assert Step.objects.get(pk=step.pk).reply == reply
     assert Step.objects.filter(reply__isnull=reply is None).exists()
-
-
-@pytest.mark.breaks("I32")  # steps that no engine began
-def test_only_the_named_columns_of_a_row_are_written(scene: Scene) -> None:
-    step = step_of(scene.launch(), 1)
-    insert_rows(step)
-
-    step.attempts, step.failed = 2, "llm_timeout"
-    update_row(step, "attempts")
-
-    kept = Step.objects.get(pk=step.pk)
-    assert (kept.attempts, kept.failed) == (2, "")
 
 
 def mail_to_anna(*, key: str, reference: str) -> SentMail:

@@ -10,8 +10,6 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from django.db.utils import load_backend
 
-from opsconsole.sqlite.base import Line
-
 ON_SQLITE = pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL has many writers")
 WRITERS, TURNS, SECONDS = 30, 5, 0.02
 
@@ -59,23 +57,3 @@ def test_a_writer_that_fails_or_hangs_up_gives_its_turn_on() -> None:
 
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("DELETE FROM agents_worker WHERE owner = 'nobody'")
-
-
-def test_turns_come_in_the_order_of_asking_and_patience_ends() -> None:
-    line, order = Line(), list[int]()
-    assert line.acquire(0)
-    assert not line.acquire(0.01)
-    with ThreadPoolExecutor(5) as crowd:
-
-        def wait(number: int) -> None:
-            assert line.acquire(60)
-            order.append(number)
-            line.release()
-
-        for number in range(5):
-            crowd.submit(wait, number)
-            while len(line._waiting) == number:
-                time.sleep(0.001)
-        line.release()
-
-    assert order == [0, 1, 2, 3, 4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from threading import Barrier, Event, Thread, current_thread
+from threading import Event, Thread
 
 import pytest
 from django.db import connection
@@ -24,26 +24,6 @@ def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> Non
     hanging.result()
     assert not came_back
     assert pool.close_connections()
-
-
-def test_a_thread_keeps_its_connection_from_one_piece_of_work_to_the_next() -> None:
-    pool = Pool(1, "test")
-
-    first, second = (pool.submit(_driver_connection).result() for _ in range(2))
-
-    pool.close_connections()
-    assert first is second
-
-
-def test_who_was_busy_last_is_busy_next_so_few_connections_are_opened() -> None:
-    pool = Pool(4, "test")
-
-    one_by_one = {pool.submit(current_thread).result() for _ in range(8)}
-    meeting = Barrier(2, timeout=60)
-    at_once = [pool.submit(meeting.wait) for _ in range(2)]
-
-    assert len(one_by_one) == 1
-    assert sorted(each.result() for each in at_once) == [0, 1]
 
 
 def test_what_finds_all_threads_busy_waits_and_is_done_in_its_turn() -> None:
@@ -74,15 +54,6 @@ def test_who_stops_waiting_leaves_no_work_behind_and_the_thread_in_its_place() -
 
     pool.submit(partial(done.append, "goes on")).result(60)
     assert done == ["goes on"]
-
-
-def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None:
-    pool = Pool(1, "test")
-
-    with pytest.raises(ZeroDivisionError):
-        pool.submit(lambda: 1 // 0).result()
-
-    assert pool.submit(lambda: "goes on").result() == "goes on"
 
 
 def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() -> None:
