@@ -26,6 +26,7 @@ from tests.commands.test_run_pattern import command
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.engine.tiered import Tiered, say_yes, set_tiered
+from tests.golden import Golden
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -79,16 +80,14 @@ def tell(users: dict[str, User], held: Escalation) -> None:
 
 
 @pytest.mark.both
-def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
-    heads_file: Path, settings: Any, tmp_path: Path
+def test_a_case_file_and_its_proof_are_of_the_same_entries(
+    heads_file: Path, settings: Any, tmp_path: Path, golden: Golden
 ) -> None:
     tiered: Tiered = set_tiered()
     held, at = tiered.ask(), timezone.now()
     client = auditor_of(tiered.scene)
     Escalation.objects.filter(pk=held.pk).update(created_at=at - timedelta(seconds=4001))
-    open_page = words(page_of(held.run, client))
-    assert "Not closed The run has not ended. This is its record as of" in open_page
-    assert "None yet. A worker seals new entries every few minutes." in open_page
+    pages = {"not closed": page_of(held.run, client)}
     Escalation.objects.filter(pk=held.pk).update(created_at=held.created_at)
 
     of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
@@ -108,34 +107,8 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
     markup = page_of(run, client)
     page = words(markup)
 
-    for sentence in (
-        f"Case file of run {run.pk} in {run.workspace.name}",
-        run.goal,
-        "All times are UTC.",
-        "omar Launched a Supervisor run for Anna under policy v2.",
-        "Proposed: Issue refund Customer 42 Amount USD 1,200.00",
-        "USD 1,200.00; limit USD 1,000.00",
-        "rita Tried to decide and was refused: the amount is for others to approve.",
-        "finn Claimed the request.",
-        "Commented: “She called <b>twice</b>.”",
-        "faye Snoozed the request until",
-        "Handed the request over to faye. “Yours first.”",
-        "faye Approved USD 1,000.00 instead of USD 1,200.00 for Anna as the first of two"
-        " people. “checked”",
-        "finn Approved USD 1,000.00 instead of USD 1,200.00",
-        "The policy allowed what step 2 proposed, when it was checked again.",
-        "Paid USD 1,000.00 to Anna.",
-        "Emailed Anna about USD 1,000.00.",
-        "In the ledger USD 1,000.00",
-        "Opening a page is not recorded. These people acted on its requests: rita, finn,",
-        "lena: About to expire, request",
-        "Automatic approval limit USD 1,000.00",
-        "two members of Finance",
-        "All entries are sealed. Newest seal: head",
-    ):
-        assert sentence in page, sentence
+    golden.check("case/two-people", {**pages, "sealed": markup})
     mail = markup.partition("Send refund email")[2].partition("</table>")[0]
-    assert "Argument Proposed As the policy left it Customer 42 unchanged" in words(mail)
     assert "<bdi>Hello Anna,\n\nWe have refunded USD 1,000.00" in mail  # the lines of the email
     assert '<td class="chg" data-role="revise"><bdi>Hello Anna' in mail
     held.refresh_from_db()
@@ -143,7 +116,6 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
     seconds = int((held.decided_at - held.created_at).total_seconds())
     assert f"{seconds} s after it was asked." in page
     assert "<b>twice" not in markup
-    assert "Not closed" not in page
 
     copy = take_proof(run, client, tmp_path / "clean", heads_file, settings)
     code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
@@ -252,7 +224,7 @@ def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
         assert copy.verify(*given)[0] == 3, (attack.__name__, anew)
 
 
-def test_the_policy_is_told_as_it_holds_in_the_run_s_pattern(scene: Scene) -> None:
+def test_the_policy_is_told_as_it_holds_in_the_pattern(scene: Scene) -> None:
     run = scene.launch_scenario("reply")
 
     policy = words(page_of(run, auditor_of(scene))).partition("The policy as it was")[2]
@@ -262,37 +234,22 @@ def test_the_policy_is_told_as_it_holds_in_the_run_s_pattern(scene: Scene) -> No
     assert "Issue refund" not in policy
 
 
-def test_of_an_erased_run_it_tells_what_is_left_and_the_proof_holds(
-    heads_file: Path, settings: Any, tmp_path: Path
+def test_of_an_erased_run_what_is_left_is_told_and_its_proof_holds(
+    heads_file: Path, settings: Any, tmp_path: Path, golden: Golden
 ) -> None:
     scene = bank_scene()
     run = go(launch(scene, FIRST_PAYMENT))
     decide(scene, run, {"amount": euros("600.00")})
     run = go(run)
     client = auditor_of(scene)
-    page = words(page_of(run, client))
-    paid = "In the ledger EUR 600.00 Ended"
-    for told in (paid, "Kanzlei Brandt (P-103)", "EUR 900.00", "“as agreed”", "Bank transfers"):
-        assert told in page, told
-
-    policy = page.partition("The policy as it was")[2]
-    for told in (
-        "A run is about an account",
-        "Tools Read the account, Read the payees, ",
-        "Who approves which amounts any reviewer, any amount",
-    ):
-        assert told in policy, told
-    others = ("refund", "customer", "limit USD", "read_account", "Finance")
-    assert [text for text in others if text in policy] == []
+    pages = {"paid": page_of(run, client)}
 
     erased = command("erase_subject", "demo", "main", "--desk", "bank", "--reason", "letter 7")
     assert erased.code == 0
     assert command("seal_audit").code == 0
 
-    page = words(page_of(run, client))
-    assert "Texts erased The texts of this run were erased on" in page
-    assert paid in page
-    assert "Proposed:" not in page
+    pages["erased"] = page = page_of(run, client)
+    golden.check("case/erased", pages)
     assert [text for text in ("Brandt", "as agreed", run.goal) if text in page] == []
     copy = take_proof(run, client, tmp_path / "clean", heads_file, settings)
     assert copy.verify("--head", "heads.jsonl", "--keys", "keys")[0] == 4

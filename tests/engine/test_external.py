@@ -27,7 +27,6 @@ from agents.models import (
     AgentKey,
     Effect,
     Escalation,
-    Event,
     ExternalAgent,
     Role,
     Run,
@@ -42,7 +41,6 @@ from agents.requests.deciding import AlreadyDecided, KillSwitchStands
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
-from agents.shell.event_words import tell_events
 from tests.audit.test_columns import faults
 from tests.audit.test_rows import reasons
 from tests.desks.bank import bank_scene, day, euros, postings
@@ -59,13 +57,15 @@ from tests.engine.scene import (
 )
 from tests.engine.test_kill_switch import release
 from tests.engine.tiered import set_tiered
+from tests.golden import Golden
+from tests.pins import pinned
 from tests.processes import SIX, Contenders
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 LOOK = ("get_refund_context", {"user_id": 42})
 
 
@@ -135,6 +135,20 @@ class Session:
         return self.drive()
 
 
+def asking(scene: Scene, amount: float = 1200) -> Session:
+    """Return a session whose agent has looked, and then proposed a refund."""
+    session = Session(scene)
+    session.propose("k0", LOOK)
+    session.propose("k1", refund(amount))
+    return session
+
+
+def lower(session: Session, by: User) -> None:
+    """Approve USD 800.00 of what is held, and drive the session."""
+    decide_request(held(session), by, patch=patch_of(80000), comment="partly used")
+    session.drive()
+
+
 def held(session: Session) -> Escalation:
     return Escalation.objects.get(run=session.run, state=EscalationState.OPEN)
 
@@ -152,9 +166,7 @@ def test_a_call_that_two_people_allow_says_so_until_the_first_has() -> None:
 
 
 def test_a_look_is_answered_while_a_refund_waits(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
 
     again = session.propose("k2", LOOK)
 
@@ -175,9 +187,7 @@ def test_calls_are_ruled_on_in_the_order_of_proposal(scene: Scene) -> None:
 
 
 def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
 
     assert session.end("I asked for USD 1,200.00.").state == RunState.WAITING
     decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
@@ -186,41 +196,25 @@ def test_an_end_takes_effect_after_the_call_that_waits(scene: Scene) -> None:
     assert session.outcome("k1")["status"] == "executed"
 
 
-def test_the_record_names_a_call_by_the_number_that_its_agent_was_told(
-    scene: Scene, django_assert_max_num_queries: Any
-) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
-    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
-    session.drive()
+def test_record_names_calls_by_their_numbers(scene: Scene, golden: Golden) -> None:
+    session = asking(scene)
+    lower(session, scene.rita)
     session.end("USD 800.00 was refunded.")
-    look, paid = (session.agent.calls.get(key=key).pk for key in ("k0", "k1"))
+    assert [*session.agent.calls.order_by("pk").values_list("pk", flat=True)[:2]] == [1, 2]
+    audrey, ada = client_of(scene.add("audrey", Role.AUDITOR)), scene.add("ada", Role.ADMIN)
+    run = audrey.get(f"/runs/{session.run.pk}/").text
+    with pinned():
+        log = audrey.get(f"/audit/?all=1&run={session.run.pk}").text
 
-    said = [line.sentence for line in tell_events(Event.objects.filter(run=session.run))]
-
-    assert f"Finished the wait for call {look}." in said
-    assert any(one.startswith(f"The policy allowed call {look}. Rule: ") for one in said)
-    wants = f"The policy requires approval of call {paid}. Rule: "
-    assert any(one.startswith(wants) for one in said)
-    assert f"Told the agent that its call was carried out: call {paid}." in said
-    assert any(one.startswith("The policy changed the agent's last words. ") for one in said)
-    assert not [one for one in said if " place " in one or "slot" in one or "“end”" in one]
-    audrey = client_of(scene.add("audrey", Role.AUDITOR))
-    shown = words(audrey.get(f"/runs/{session.run.pk}/").text)
-    with django_assert_max_num_queries(12):
-        log = audrey.get(f"/audit/?all=1&run={session.run.pk}")
-    assert f"Told the agent that its call was carried out: call {paid}." in words(log.text)
-    assert f"Told the agent that its call was carried out: call {paid}." in shown
-    assert f"No. {paid}" in page(scene.add("ada", Role.ADMIN), f"/agents/{session.agent.pk}/")
+    agent = client_of(ada).get(f"/agents/{session.agent.pk}/").text
+    golden.check("external/calls", {"log": log, "run": run, "agent": agent})
 
 
+@pytest.mark.both
 @pytest.mark.proves("I55")
 def test_a_key_means_one_call_also_after_the_end(scene: Scene) -> None:
     publish_for_agents(scene)
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(500))
+    session = asking(scene, 500)
     session.end("Done.")
 
     assert session.propose("k1", refund(500))["status"] == "executed"
@@ -243,11 +237,10 @@ def test_a_reference_opens_one_session_of_its_agent_and_subject(scene: Scene) ->
     assert other.value.code == "reference_reused"
 
 
+@pytest.mark.both
 @pytest.mark.proves("I55")
 def test_the_same_in_other_words_waits_for_a_person(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
 
     again = session.propose("other-id", refund(1200.0, "The customer paid two times."))
 
@@ -262,11 +255,8 @@ def test_the_same_in_other_words_waits_for_a_person(scene: Scene) -> None:
 
 
 def test_what_was_lowered_is_not_paid_again_at_the_lower_amount(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
-    decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
-    session.drive()
+    session = asking(scene)
+    lower(session, scene.rita)
 
     assert session.propose("k2", refund(800, "as told"))["status"] != "executed"
     assert payments(session.run) == [80000]
@@ -274,9 +264,7 @@ def test_what_was_lowered_is_not_paid_again_at_the_lower_amount(scene: Scene) ->
 
 def test_what_a_person_rejected_is_not_done_smaller_or_in_other_words(scene: Scene) -> None:
     publish_for_agents(scene)
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
     decide_request(held(session), scene.rita, approve=False, comment="no")
     session.drive()
 
@@ -290,6 +278,7 @@ def test_what_a_person_rejected_is_not_done_smaller_or_in_other_words(scene: Sce
     assert payments(session.run) == [70000]
 
 
+@pytest.mark.both
 def test_what_a_person_rejected_waits_under_a_new_reference_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,9 +335,7 @@ def test_a_listening_run_is_left_alone_until_its_agent_is_silent(scene: Scene) -
 
 
 def test_a_session_whose_call_waits_for_a_person_is_not_silent(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
 
     Run.objects.filter(pk=session.run.pk).update(idle_until=timezone.now())
     sweep()
@@ -375,30 +362,25 @@ def test_only_an_agent_opens_a_run_of_this_pattern(scene: Scene) -> None:
     assert no.value.code == "other_pattern"
 
 
-def test_pages_name_the_agent_and_show_its_goal_as_a_claim(scene: Scene) -> None:
-    session = Session(scene)
+def test_pages_show_the_goal_as_the_agents_claim(scene: Scene, golden: Golden) -> None:
+    session, rita = Session(scene), client_of(scene.rita)
     session.propose("k0", LOOK)
-    listening = page(scene.rita, f"/runs/{session.run.pk}/")
+    pages = {"listening": rita.get(f"/runs/{session.run.pk}/").text}
     session.propose("k1", refund(1200))
-    card = page(scene.rita, f"/approvals/{held(session).pk}/")
-
-    assert "agent triage of omar" in listening
-    assert "Listening: nothing waits for a person." in listening
-    assert "says that it is to do this: “Refund Anna”" in listening
-    assert "What the agent says it is to do" in card
-    assert "tell the agent" in card
-    assert "end the run" not in card
-    assert "The agent reads it, and it is kept in the audit log. Nobody" not in card
     rule = held(session).review["deciding"]["rule"]
-    bulk = page(scene.rita, f"/approvals/bulk/?rule={rule}")
-    assert "The agent reads it, and it is kept in the audit log." in bulk
-    assert "Nobody outside sees it" not in bulk
-    assert "end their runs" not in bulk
+    addresses = {
+        "card": f"/approvals/{held(session).pk}/",
+        "bulk": f"/approvals/bulk/?rule={rule}",
+        "runs": "/runs/?agent=triage",
+        "another's runs": "/runs/?agent=another",
+        "inbox": "/approvals/",
+    }
+
+    pages |= {name: rita.get(at).text for name, at in addresses.items()}
+
+    golden.check("external/claims", pages)
     with pytest.raises(refusal.Refused, match=r"Reject it instead: the agent reads your reason"):
         decide_request(held(session), scene.rita, approve=False, send_back=True, comment="less")
-    assert "agent triage of omar" in page(scene.rita, "/runs/?agent=triage")
-    assert "agent triage of omar" not in page(scene.rita, "/runs/?agent=another")
-    assert "agent triage of omar" in page(scene.rita, "/approvals/")
 
 
 def page(user: User, address: str) -> str:
@@ -408,9 +390,7 @@ def page(user: User, address: str) -> str:
 
 
 def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
     mara, ada = scene.add("mara", Role.ADMIN), scene.add("ada", Role.ADMIN)
     for owner in (mara, ada):
         at = timezone.now()
@@ -455,7 +435,6 @@ def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
     told = session.outcome("k0")
 
     assert (told["status"], told["reason"]) == ("not_executed", "erased")
-    assert told["sentence"] == "What was recorded of it has been erased."
 
 
 def test_what_it_may_do_and_its_keys_are_on_record(scene: Scene) -> None:
@@ -549,14 +528,14 @@ def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() ->
     assert not postings(session.run)
 
 
-def test_a_card_does_not_say_of_what_the_console_did_not_see_that_nobody_named_it() -> None:
+def test_card_does_not_tell_what_the_console_did_not_see(golden: Golden) -> None:
     session = Session(bank_scene(), goal="Pay P-103 EUR 120.00.", desk="bank", subject="main")
     session.propose("k0", transfer("P-103", "120.00", "INV-21"))
 
-    card = page(User.objects.get(username="rita"), f"/approvals/{held(session).pk}/")
+    rita = client_of(User.objects.get(username="rita"))
 
-    assert "No person and no outside text named it." not in card
-    assert "The goal is the agent’s claim, and no text that the console saw names it." in card
+    card = rita.get(f"/approvals/{held(session).pk}/").text
+    golden.check("external/unseen", {"rita": card})
 
 
 @pytest.mark.proves("I55")
@@ -576,6 +555,7 @@ def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
     assert "policy.repeat" in held(session).review["escalating"]
 
 
+@pytest.mark.both
 @pytest.mark.proves("I55")
 def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Contenders) -> None:
     agent = Session(scene, "before").agent
@@ -587,6 +567,7 @@ def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Con
     go(Run.objects.get(pk=run))
 
 
+@pytest.mark.both
 @pytest.mark.proves("F47")
 @pytest.mark.slow
 def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene) -> None:
@@ -650,9 +631,7 @@ def end_run(run: Run) -> None:
 
 
 def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
 
     end_run(session.run)
 
@@ -670,9 +649,7 @@ def withdraw(session: Session, key: str) -> dict[str, Any]:
 
 
 def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
     request = held(session)
 
     told = withdraw(session, "k1")
@@ -732,53 +709,42 @@ def ask(session: Session, key: str, question: str, *choices: str) -> dict[str, A
     return session.outcome(key)
 
 
-def test_a_question_is_answered_on_its_card_and_executes_nothing(scene: Scene) -> None:
+def test_a_question_is_answered_on_its_card_and_executes_nothing(
+    scene: Scene, golden: Golden
+) -> None:
     session = Session(scene)
     session.propose("k0", LOOK)
     waits = ask(session, "q1", "Which <plan> is meant?", "annual", "monthly")
-    request = held(session)
-    opened = page(scene.rita, f"/approvals/{request.pk}/")
-    client, where = Client(), f"/approvals/{request.pk}/decide/"
-    client.force_login(scene.rita)
+    request, client = held(session), client_of(scene.rita)
+    at = f"/approvals/{request.pk}/"
+    pages = {"asked": client.get(at).text}
     given = {"verdict": "adjust", "action_sha256": request.action_sha256}
+    sent = [{**given, "correction": "weekly"}, given, {**given, "correction": "annual"}]
 
-    other = client.post(where, {**given, "correction": "weekly"})
-    none = client.post(where, given)
-    took = client.post(where, {**given, "correction": "annual"})
+    statuses = [client.post(f"{at}decide/", form).status_code for form in sent]
     session.drive()
 
     told = session.outcome("q1")
-    assert (waits["status"], waits["kind"]) == ("waiting", "question")
-    for part in ("Which <plan> is meant?", "annual", "monthly", "Nothing is carried out by it."):
-        assert part in opened
-    assert (other.status_code, none.status_code, took.status_code) == (422, 422, 302)
+    assert (waits["status"], waits["kind"], statuses) == ("waiting", "question", [422, 422, 302])
     assert (told["status"], told["result"]) == ("executed", {"answer": "annual"})
     assert (told["decided_by"], told["changed_by"]) == ("rita", "")
-    decided = page(scene.rita, f"/approvals/{request.pk}/")
-    assert "rita answered the question." in decided
-    assert "“annual”" in decided
     assert not Effect.objects.filter(run=session.run)
-    assert "answered the question" in page(scene.rita, f"/runs/{session.run.pk}/")
+    pages |= {"answered": client.get(at).text, "run": client.get(f"/runs/{session.run.pk}/").text}
+    golden.check("external/question", pages)
     ended = session.end("It is the annual plan.")
     assert (ended.state, ended.stop_reason) == (RunState.DONE, "success")
     assert faults() == set()
 
 
-def test_the_page_of_a_session_whose_words_were_blocked_believes_none_of_them(
-    scene: Scene,
-) -> None:
+def test_page_believes_no_words_of_a_blocked_session(scene: Scene, golden: Golden) -> None:
     session = Session(scene)
     session.propose("k1", refund(49))
     session.propose("k2", refund(49, "delivered late"))
     assert session.end("USD 49.00 was refunded to Max.").state == RunState.STOPPED
 
-    shown = words(page(scene.rita, f"/runs/{session.run.pk}/"))
+    shown = client_of(scene.rita).get(f"/runs/{session.run.pk}/").text
 
-    ended = "Blocked by policy: the agent answered without reading the customer's record."
-    assert f"{ended} Before that, the policy blocked 2 calls." in shown
-    assert "Not accepted: “USD 49.00 was refunded to Max.”" in shown
-    assert shown.count("USD 49.00 was refunded") == shown.count("“USD 49.00 was refunded")
-    assert "in a further run" not in shown
+    golden.check("external/blocked", {"rita": shown})
 
 
 @pytest.mark.parametrize("end", ["reject", "expire", "withdraw", "stop"])
@@ -804,24 +770,17 @@ def test_a_question_without_an_answer_says_so_everywhere(scene: Scene, end: str)
     assert "Which plan is meant?" in card
 
 
-def test_the_page_of_an_agent_lists_what_it_was_told(
-    scene: Scene, django_assert_max_num_queries: Any
-) -> None:
-    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
+def test_the_page_of_an_agent_lists_what_it_was_told(scene: Scene, golden: Golden) -> None:
+    client, session = client_of(scene.add("ada", Role.ADMIN)), Session(scene)
     session.propose("k0", LOOK)
     session.propose("k1", ("issue_refund", {"user_id": 7, "amount_usd": 5, "reason": "x"}))
     session.propose("k2", refund(1200))
-
-    client = Client()
-    client.force_login(ada)
     client.get("/agents/")  # what every page reads anew is read once
-    with django_assert_max_num_queries(12):
-        told = words(client.get(f"/agents/{session.agent.pk}/").content.decode())
 
-    assert told.index("key k2") < told.index("key k1") < told.index("key k0")
-    for part in ("Waiting", "Not executed", "Executed", "case-1"):
-        assert part in told
-    assert "Older calls" not in told
+    with pinned():
+        told = client.get(f"/agents/{session.agent.pk}/").text
+
+    golden.check("external/agent", {"ada": told})
 
 
 @pytest.mark.proves("W34")
@@ -852,6 +811,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert "change, in runs of the agent triage." in page(ada, "/kill/")
 
 
+@pytest.mark.both
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_rule_and_sentence_are_those_of_the_ruling_for_which_a_call_waits(scene: Scene) -> None:
     publish_for_agents(scene, caps={"USD": {"workspace_daily_minor": 80000}})
@@ -895,13 +855,14 @@ def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(
     told, card = session.outcome("k1"), page(scene.rita, f"/approvals/{request.pk}/")
     assert (told["reason"], request.not_carried_out) == ("killed", "killed")
     assert "approved, not carried out: a kill switch was on" in words(card)
-    assert "approved by rita" in words(page(scene.rita, "/"))
+    assert "Approved by rita" in words(page(scene.rita, "/"))
     session.end("It could not be refunded.")
     request.refresh_from_db()
     assert request.not_carried_out == "killed"
     assert faults() == set()
 
 
+@pytest.mark.both
 @pytest.mark.proves("W34")
 def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
     Session(scene)
@@ -920,12 +881,11 @@ def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene)
     assert (fast.value.code, 0 < fast.value.seconds <= 60) == ("too_fast", True)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I55")
 def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
+    session = asking(scene)
     first, mara = session.run, scene.add("mara", Role.ADMIN)
     request, at = held(session), timezone.now()
     own: dict[str, Any] = {"workspace": scene.workspace, "name": "triage", "at": at}
@@ -962,9 +922,7 @@ def test_a_session_goes_on_in_a_further_run_and_counts_over_all(scene: Scene) ->
 
 def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(500))
+    session = asking(scene, 500)
 
     session.put("k2", refund(200))
     session.drive()
@@ -977,6 +935,7 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
     assert "Goes on from an earlier run" in page(scene.rita, f"/runs/{session.run.pk}/")
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("how", ["decided", "stopped", "failed"])
 def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
     scene: Scene, how: str
@@ -1044,6 +1003,7 @@ def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scen
     assert (payments(first), fresh(first).stop_reason) == ([], "session_continued")
 
 
+@pytest.mark.both
 @pytest.mark.proves("I55")
 def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
@@ -1100,7 +1060,7 @@ def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> Non
 
     for text in (card, run, case):
         assert "LangChain <1.4>" in text
-        assert "the console has not checked them" in text
+        assert "The console has not checked them." in text
     assert f"{token[:13]}…" in card
     assert "the mail of 3 May" in card
     client = Client()
