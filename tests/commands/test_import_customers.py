@@ -22,7 +22,7 @@ from agents.people import workspaces
 from tests.commands.test_run_pattern import command
 from tests.processes import running
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 HEAD = "number,name,email,country,tier,plan,amount,currency,paid_on\n"
 DAY = timezone.now().date().isoformat()
@@ -44,6 +44,7 @@ def import_text(tmp_path: Path, text: str | bytes, slug: str = "eu", *more: str)
     return ended.code, ended.out + ended.err
 
 
+@pytest.mark.both
 def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
     eu: Workspace, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_another_file_is_refused_with_cause_and_line(
     assert (code, fault in said) == (3, True), said
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     ("stored", "wanted", "added", "named"),
     [
@@ -207,6 +209,7 @@ def test_equal_charges_are_brought_up_to_the_table(
     assert (sorted(new), sorted(given)) == (sorted(references(added)), references(named))
 
 
+@pytest.mark.both
 def test_equal_lines_are_charges_and_an_import_adds_what_lacks(
     eu: Workspace, tmp_path: Path
 ) -> None:
@@ -239,6 +242,7 @@ def test_a_reference_is_not_guessed_for_a_refunded_charge(eu: Workspace, tmp_pat
     assert set(Charge.objects.values_list("reference", flat=True)) == {""}
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_others_write_during_an_import_which_can_be_killed(eu: Workspace, tmp_path: Path) -> None:
     count, waits = 4_000, [0.0]

@@ -28,7 +28,7 @@ from tests.notifications.sinks import mail_server
 from tests.processes import LONGEST, running
 from tests.project.test_settings import manage
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -65,6 +65,7 @@ def test_a_key_used_for_another_mail_is_an_error(
     assert len(mailoutbox) == 1
 
 
+@pytest.mark.both
 @pytest.mark.proves("I8", "F8", "F41")
 def test_a_mail_that_broke_off_is_never_sent_again(
     book: Book, settings: Settings, mailoutbox: list[EmailMessage]
@@ -84,6 +85,7 @@ def test_a_mail_that_broke_off_is_never_sent_again(
     assert mailoutbox == []
 
 
+@pytest.mark.both
 @pytest.mark.proves("I28", "F8")
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -112,6 +114,7 @@ def test_a_key_sends_at_most_one_mail_wherever_its_process_is_killed(
     assert len(mailoutbox) == sent_again
 
 
+@pytest.mark.both
 @pytest.mark.proves("F8")
 def test_a_second_call_while_the_first_is_sending_cannot_tell(
     book: Book, settings: Settings
@@ -161,6 +164,7 @@ def test_a_mail_that_a_server_does_not_take_was_not_begun(
     assert mail.find(key="a key") is None
 
 
+@pytest.mark.both
 def test_a_mail_within_a_transaction_is_refused(book: Book, mailoutbox: list[EmailMessage]) -> None:
     """The transaction could be rolled back after the mail has left."""
     with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
@@ -217,6 +221,7 @@ def test_an_address_that_is_not_exactly_one_is_refused(
     assert mailoutbox == []
 
 
+@pytest.mark.both
 @pytest.mark.breaks("I9")  # the address changes after the mail has left
 def test_a_mail_that_left_keeps_its_receipt_when_the_address_is_gone(
     book: Book, mailoutbox: list[EmailMessage]

@@ -16,7 +16,7 @@ from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
 from tests.demo_book import open_demo_book
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 DAY = "2026-02-26"
 
@@ -26,6 +26,7 @@ def book() -> Book:
     return open_demo_book(at=timezone.now())
 
 
+@pytest.mark.both
 def test_a_demo_book_holds_the_day_that_its_report_is_about(book: Book) -> None:
     yesterday = timezone.now().date() - timedelta(days=1)
     scope = report.newest_day(book_id=book.pk)
@@ -58,6 +59,7 @@ def test_what_is_not_there_is_nothing(
     assert read(book_id=book.pk, day=day, region=region) is None
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     ("read", "column"),
     [
@@ -84,12 +86,14 @@ def test_another_book_has_other_numbers(book: Book) -> None:
     assert report.seconds_of("payments", book_id=book.pk, first=True) > 2
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("change", [{"failed_payments_per_mille": 1001}, {"gross_sales_minor": -1}])
 def test_numbers_that_cannot_be_are_refused(book: Book, change: dict[str, int]) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         DailyMetrics.objects.filter(book=book).update(**change)
 
 
+@pytest.mark.both
 def test_a_day_of_a_region_is_there_once(book: Book) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         DailyMetrics.objects.create(book=book, day=date(2026, 2, 26), region="US", currency="USD")

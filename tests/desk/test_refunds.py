@@ -12,7 +12,7 @@ from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund, standing
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 LATER = AT + timedelta(hours=1)
 KEY = "the key"
@@ -32,6 +32,7 @@ def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
     assert (receipt.state, receipt.paid_at) == ("paid", AT)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I28")
 def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> None:
     first = billing.pay(**refund(book))
@@ -42,6 +43,7 @@ def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> N
     assert standing(book) == (50000, 0)
 
 
+@pytest.mark.both
 def test_holding_again_by_the_same_key_holds_once(book: Book) -> None:
     first = billing.reserve(**refund(book))
 
@@ -108,6 +110,7 @@ def test_a_refund_that_cannot_be_is_refused_and_leaves_nothing(
     assert not Refund.objects.exists()
 
 
+@pytest.mark.both
 def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
     billing.pay(**refund(book, amount_minor=50000, key="paid"))
     billing.reserve(**refund(book, amount_minor=40000, key="held"))
@@ -120,6 +123,7 @@ def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
     assert standing(book) == (80000, 40000)
 
 
+@pytest.mark.both
 def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Book) -> None:
     billing.reserve(**refund(book))
     older = charge_of(book)
@@ -139,6 +143,7 @@ def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Boo
     assert (newer.refunded_minor, newer.held_minor) == (0, 0)
 
 
+@pytest.mark.both
 def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
     billing.reserve(**refund(book, key=KEY))
     billing.release(key=KEY, at=LATER)
@@ -159,6 +164,7 @@ def test_two_keys_have_two_references_and_a_key_keeps_its_own(book: Book) -> Non
     assert billing.pay(**refund(book, amount_minor=1, key="a")).reference == one.reference
 
 
+@pytest.mark.both
 def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
     for hours, key in enumerate(["first", "second", "third"]):
         at = AT + timedelta(hours=hours)

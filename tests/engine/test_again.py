@@ -34,7 +34,7 @@ from tests.engine.test_kill_switch import press, release
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
 REFUND = (
@@ -127,6 +127,7 @@ def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, setti
         assert ('id="again"' in page, 'id="untold"' in page) == (False, False)
 
 
+@pytest.mark.both
 @pytest.mark.proves("F46")
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
     scene: Scene, server: ReplayServer
@@ -162,6 +163,7 @@ NO_EMAIL = "nobody was told, because the agent sent no email"
 NO_AMOUNT = "no email states this amount"
 
 
+@pytest.mark.both
 @pytest.mark.breaks("I2", "I9", "I11", "I32")
 @pytest.mark.parametrize(
     ("letter", "why"),
@@ -192,6 +194,7 @@ def test_a_payment_is_told_by_a_letter_of_its_amount(
     assert ("not told" in page) == bool(why)
 
 
+@pytest.mark.both
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="a plan of PostgreSQL's")
 def test_every_letter_is_looked_for_by_a_join() -> None:
     """A subplan for each payment took six seconds of a page with 100,000 of them."""
@@ -211,6 +214,7 @@ def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> N
     assert payments(second) == [50000]
 
 
+@pytest.mark.both
 @pytest.mark.proves("F46")
 def test_another_amount_is_put_to_a_person_also_in_a_third_run(
     scene: Scene, server: ReplayServer
@@ -274,6 +278,7 @@ def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
     assert fresh(waiting).state == RunState.WAITING
 
 
+@pytest.mark.both
 @pytest.mark.proves("F46")
 @pytest.mark.parametrize("point", ["gateway.before_call", "gateway.after_call"])
 @pytest.mark.usefixtures("_nothing_takes_long")

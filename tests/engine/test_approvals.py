@@ -40,7 +40,7 @@ MEMO = "Anna asks for an exception."
 UNSURE = "Anna (customer 42) asks: tell me frankly, is my plan still right for me?"
 NOBODYS = "Hello there."
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def recorded_reasons(run: Run) -> list[str]:
     return [json.loads(text.text) if text else event.facts["reason"] for event, text in pairs]
 
 
+@pytest.mark.both
 @pytest.mark.proves("I41")
 def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
@@ -267,6 +268,7 @@ def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> refusal.R
     return no.value
 
 
+@pytest.mark.both
 @pytest.mark.proves("I43")
 def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: User) -> None:
     """Rita grants her limit of 800, and another run asks for the rest of the charge."""
@@ -285,6 +287,7 @@ def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: 
     assert payments(go(second)) == [70000, 10000]
 
 
+@pytest.mark.both
 def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     second = go(on_the_charge_of(run, scene.launch()))
@@ -329,6 +332,7 @@ def under(scene: Scene, **limits: Any) -> None:
     scene.publish({**STRICT.as_json(), **limits}, User.objects.get(username="ada"))
 
 
+@pytest.mark.both
 @pytest.mark.proves("I43")
 def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     scene: Scene, ada: User
@@ -344,6 +348,7 @@ def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     assert approve(second, scene.rita, 80000).granted_minor == 80000
 
 
+@pytest.mark.both
 @pytest.mark.proves("I43")
 def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
     scene: Scene, ada: User
@@ -371,6 +376,7 @@ def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
     assert left(31) == (0, 0, 80000, 150000)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I45")
 def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: User) -> None:
     under(scene, open_per_launcher=2)
@@ -386,6 +392,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
     assert go(scene.launch()).state == "waiting"
 
 
+@pytest.mark.both
 @pytest.mark.proves("I45")
 def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ada: User) -> None:
     under(scene, open_per_subject=1)

@@ -20,7 +20,7 @@ from tests.engine.scene import REFUND_500, Scene, go, mails, payments
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ALWAYS = 99
 
@@ -57,6 +57,7 @@ def cut(
     return keys
 
 
+@pytest.mark.both
 @pytest.mark.proves("I28", "F45")
 @pytest.mark.parametrize(("times", "after", "calls"), [(1, False, 2), (2, False, 3), (1, True, 1)])
 def test_a_refund_whose_connection_is_cut_is_paid_once(
@@ -127,6 +128,7 @@ def test_a_letter_whose_connection_is_cut_is_sent_once(
     assert (len(keys), len(set(keys))) == (calls, 1)
 
 
+@pytest.mark.both
 @pytest.mark.proves("F4")
 def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, mailoutbox: list[EmailMessage]

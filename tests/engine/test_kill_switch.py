@@ -28,7 +28,7 @@ from tests.engine.scene import REFUND_500, Scene, fresh, go, in_thread, payments
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 HOUR = timedelta(hours=1)
 
@@ -90,6 +90,7 @@ def test_a_switch_stops_the_writes_of_its_scope(
     assert payments(run) == ([] if stopped else [50000])
 
 
+@pytest.mark.both
 @pytest.mark.proves("I30")
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
@@ -140,6 +141,7 @@ def test_a_call_whose_worker_stood_still_past_its_lease_is_not_made(
     assert (go(run).state, payments(run)) == (RunState.DONE, [50000])
 
 
+@pytest.mark.both
 def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     left = escalation.expires_at - timezone.now()
@@ -169,6 +171,7 @@ def test_what_was_overdue_before_the_press_expires(scene: Scene, admin: User) ->
     assert escalation.state == EscalationState.EXPIRED
 
 
+@pytest.mark.both
 def test_a_press_between_the_look_and_the_expiry_is_seen(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     press(scene, admin)
@@ -180,6 +183,7 @@ def test_a_press_between_the_look_and_the_expiry_is_seen(scene: Scene, admin: Us
     assert escalation.state == EscalationState.OPEN
 
 
+@pytest.mark.both
 def test_frozen_requests_do_not_keep_the_sweep_from_others(
     scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +210,7 @@ def test_a_request_that_is_opened_under_a_switch_is_frozen_from_its_start(
     assert escalation.frozen_at == escalation.created_at
 
 
+@pytest.mark.both
 def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
     press(scene, admin)
@@ -222,6 +227,7 @@ def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: Us
     assert escalation.frozen_at is None
 
 
+@pytest.mark.both
 @pytest.mark.proves("I30")
 def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User) -> None:
     press(scene, admin)

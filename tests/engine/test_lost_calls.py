@@ -30,7 +30,7 @@ from tests.processes import LONGEST, running
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -102,6 +102,7 @@ def test_no_other_end_of_a_tool_that_is_once_is_taken_for_a_no(
     assert (run.state, letter_of(run).state) == (RunState.WAITING, EffectState.UNKNOWN)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I8", "I28")
 @pytest.mark.slow
 @pytest.mark.parametrize("finishes", [True, False])
@@ -209,6 +210,7 @@ def age(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
     monkeypatch.setattr(sweeping, "ORPHANED", ORPHANED - by)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I8")
 def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
@@ -229,6 +231,7 @@ def needs(scene: Scene) -> list[str]:
     return [one.matter.partition("; ")[2] for one in found if one.kind == "unknown"]
 
 
+@pytest.mark.both
 @pytest.mark.proves("F45")
 def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
@@ -247,6 +250,7 @@ def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
     assert letter_of(run).state == EffectState.REFUSED
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("error", [ConnectionRefusedError("away"), ProgrammingError("no table")])
 def test_a_look_up_that_fails_is_a_line_a_minute_and_holds_nothing_else_up(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, caplog: Any, error: Exception

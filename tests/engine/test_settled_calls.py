@@ -33,7 +33,7 @@ TOOLS = DESKS["refunds"].all_tools
 
 __all__ = ["once"]
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def ended(scene: Scene, monkeypatch: pytest.MonkeyPatch, how: str = "asked") -> Effect:
@@ -92,6 +92,7 @@ def test_a_person_says_what_became_of_it(
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.both
 def test_a_late_outcome_found_by_the_key_counts_instead(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_who_may_not_decide_a_request_may_not_do_this(
     assert (refused.value.code, letter_of(lost.run).state) == (code, "unknown")
 
 
+@pytest.mark.both
 @pytest.mark.proves("F45")
 def test_a_payment_that_did_not_happen_gives_back_what_it_held(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
@@ -144,6 +146,7 @@ def test_a_payment_that_did_not_happen_gives_back_what_it_held(
     assert command("verify_audit").code == 0
 
 
+@pytest.mark.both
 def test_who_comes_second_is_told_who_was_first_even_if_the_tool_has_gone(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:

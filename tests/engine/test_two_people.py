@@ -26,7 +26,7 @@ from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, still_waits
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual plan."
 
 
@@ -36,6 +36,7 @@ def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
     return list(found.values_list("kind", "actor"))
 
 
+@pytest.mark.both
 @pytest.mark.proves("I19")
 def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> None:
     request = tiered.ask()
@@ -105,6 +106,7 @@ def test_a_no_of_either_ends_it(tiered: Tiered, who: str) -> None:
     assert payments(request.run) == []
 
 
+@pytest.mark.both
 def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
     request = tiered.ask()
     say_yes(request, tiered.finn)
@@ -116,6 +118,7 @@ def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
     assert (go(request.run).state, payments(request.run)) == ("stopped", [])
 
 
+@pytest.mark.both
 @pytest.mark.proves("I19")
 @pytest.mark.parametrize("how", ["no reviewer", "not of the team", "not active", "a lower limit"])
 def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) -> None:
@@ -179,6 +182,7 @@ def test_the_tiers_of_the_run_rule_also_where_new_ones_are_published(tiered: Tie
     assert say_yes(tiered.ask(BELOW), tiered.scene.rita, 10_000) == "adjusted"
 
 
+@pytest.mark.both
 def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered) -> None:
     members.set_limit(
         workspace=tiered.scene.workspace,
@@ -197,6 +201,7 @@ def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered)
     assert say_yes(another, tiered.finn) == "above_own_limit"
 
 
+@pytest.mark.both
 @pytest.mark.proves("I29")
 def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Tiered) -> None:
     request = tiered.ask(BELOW)
@@ -250,6 +255,7 @@ def test_a_team_or_a_desk_that_is_unknown_is_not_published(tiered: Tiered) -> No
         assert no.value.code == code
 
 
+@pytest.mark.both
 def test_an_approval_stays_as_it_was_given(tiered: Tiered) -> None:
     say_yes(tiered.ask(), tiered.finn, 90_000)
     approval = Approval.objects.get()

@@ -18,7 +18,7 @@ from tests import checker
 from tests.checker import CHECKS, Dump, record
 from tests.engine.scene import set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def ids(dump: Dump) -> set[str]:
     return {violation.id for check in CHECKS for violation in check(dump)}
 
 
+@pytest.mark.both
 def test_an_honest_run_is_true_in_every_respect(dump: Dump) -> None:
     assert len(dump.effects) == 2
     assert ids(dump) == set()
@@ -210,6 +211,7 @@ def test_a_desk_without_money_is_held_to_subject_and_patch(
     assert ids(as_grant(dump, **lie)) & {"I2", "I11", "I16", "I20"} == found
 
 
+@pytest.mark.both
 def test_a_day_that_was_moved_away_is_found(dump: Dump) -> None:
     grant = as_grant(dump, until="2027-01-22")
     grant.escalations[0]["patch"] = {"until": "2027-01-22"}
@@ -217,6 +219,7 @@ def test_a_day_that_was_moved_away_is_found(dump: Dump) -> None:
     assert ids(grant) & {"I11", "I16"} == {"I16"}
 
 
+@pytest.mark.both
 def test_an_export_that_lacks_an_event_is_found() -> None:
     dump = honest.__wrapped__()  # whose events are in the database
     events = Event.objects.order_by("pk")

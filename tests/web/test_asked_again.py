@@ -24,7 +24,7 @@ from tests.notifications.sinks import receiver
 from tests.notifications.telling import hook, tell
 from tests.web.test_card import page_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def asked_again(scene: Scene, ada: User, times: int = 1) -> tuple[Run, list[Escalation]]:
@@ -49,6 +49,7 @@ def expires(request: Escalation) -> None:
     expire(request.pk, at=timezone.now())
 
 
+@pytest.mark.both
 @pytest.mark.proves("I41")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("end", ["paid", "rejected", "open", "expired", "cancelled", "refused"])
