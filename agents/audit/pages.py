@@ -332,8 +332,10 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
         # PostgreSQL expects next to none of these kinds among what a person did, and would read and
         # sort all of it, unless it cannot see what is compared.
         kinds = Coalesce(kinds, False)
-    elif given.get("event", FREQUENT[0]) not in FREQUENT:
+    elif "event" in given and given["event"] not in FREQUENT:
         events = events.filter(_holds("kind", _INFREQUENT))
+    elif given.get("event") in LEDGER:
+        events = events.filter(_holds("kind", _IN_LEDGER))
     if "event" in given or "all" not in given:
         events = events.filter(kinds)
     if "agent" in given:  # its sessions: other events name it in words only
@@ -345,10 +347,9 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
 
 
 def _kinds_of(workspace: Workspace) -> set[str]:
-    """Return the kinds of a workspace's events; where a run began, it has the frequent ones."""
+    """Return the kinds of a workspace's events, and those that ordinary runs have."""
     condition = _INFREQUENT % {"expressions": "e.kind"}
-    kinds = occurring(Event, "kind", [workspace.pk], condition=condition)
-    return kinds | (set(FREQUENT) if "run.queued" in kinds else set())
+    return occurring(Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
 
 
 def _archived_runs(workspace: Workspace, wanted: LogFilter) -> int:

@@ -31,7 +31,9 @@ class Notification(models.Model):
     For an opened request two more rows follow: its half time and its last minutes.
     """
 
-    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, related_name="+", db_index=False
+    )
     kind = models.CharField(max_length=20)
     about = models.CharField(max_length=60)  # request:12; with the kind, the key of a message
     # For a kill switch "on tool:pay"; for a run that needs attention "failed", UNKNOWN or UNTOLD.
@@ -48,7 +50,11 @@ class Notification(models.Model):
             models.Index(
                 fields=["due_at"], condition=Q(addressed_at=None), name="notification_due"
             ),
-            models.Index(fields=["addressed_at"], name="notification_addressed"),
+            models.Index(
+                fields=["addressed_at"],
+                condition=Q(addressed_at__isnull=False),
+                name="notification_addressed",
+            ),
             # A case file: who was notified about a run.
             models.Index(fields=["run"], name="notification_of_run"),
         ]

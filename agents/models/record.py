@@ -39,8 +39,10 @@ from agents.record.event_kinds import FREQUENT, LEDGER, without_texts
 class Event(models.Model):
     """One line of the record, written in the transaction of the change it describes."""
 
-    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="events")
-    # No index of its own where a constraint has one that begins with it.
+    # No index of its own where another one begins with it.
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.PROTECT, related_name="events", db_index=False
+    )
     run = models.ForeignKey(
         "agents.Run", models.PROTECT, null=True, related_name="events", db_index=False
     )
@@ -62,9 +64,13 @@ class Event(models.Model):
             ),
         ]
         indexes = [
-            # The audit log: decisions and money, newest first; then by kind, person and time.
+            # The audit log, newest first: all of it, also for a frequent kind; decisions and money;
+            # then by any other kind, by person and by time.
+            models.Index(fields=["workspace", "id", "kind"], name="event_log"),
             models.Index(
-                fields=["workspace", "id"], condition=Q(kind__in=LEDGER), name="event_ledger"
+                fields=["workspace", "id", "kind"],
+                condition=Q(kind__in=LEDGER),
+                name="event_ledger",
             ),
             models.Index(
                 fields=["workspace", "kind", "id"],

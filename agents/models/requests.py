@@ -48,7 +48,7 @@ class Escalation(models.Model):
 
     # Until then nobody else can decide; after it the claim has no effect.
     claimed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
     )
     claimed_until = models.DateTimeField(null=True)
 
@@ -134,7 +134,11 @@ class Escalation(models.Model):
             # The audit log's filter by amount.
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
             # The tab of decided requests, newest first.
-            models.Index(fields=["workspace", "-decided_at", "-id"], name="escalation_decided"),
+            models.Index(
+                fields=["workspace", "-decided_at", "-id"],
+                condition=Q(decided_at__isnull=False),
+                name="escalation_decided",
+            ),
             # And of one person's decisions.
             models.Index(
                 fields=["decided_by", "workspace", "-decided_at", "-id"],

@@ -52,8 +52,11 @@ class Run(models.Model):
     workspace = models.ForeignKey(
         "agents.Workspace", models.PROTECT, related_name="runs", db_index=False
     )  # run_list begins with it
-    policy = models.ForeignKey("agents.PolicyVersion", models.PROTECT, related_name="+")
-    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+")
+    # Nothing looks for the runs of a policy, a book or a launcher alone.
+    policy = models.ForeignKey(
+        "agents.PolicyVersion", models.PROTECT, related_name="+", db_index=False
+    )
+    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+", db_index=False)
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     desk = models.CharField(max_length=40)
@@ -66,7 +69,9 @@ class Run(models.Model):
     scope = models.JSONField(null=True)  # what a report is about, as texts by name
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
-    launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    launched_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
     # The external agent that opened the run, and its own name for the session.
     agent = models.ForeignKey(
         "agents.ExternalAgent", models.PROTECT, null=True, related_name="runs", db_index=False
@@ -130,11 +135,17 @@ class Run(models.Model):
             # The list's filter by subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
             # The stop reasons that the list's filter offers.
-            models.Index(fields=["workspace", "stop_reason"], name="run_stop_reason"),
+            models.Index(
+                fields=["workspace", "stop_reason"],
+                condition=~Q(stop_reason=""),
+                name="run_stop_reason",
+            ),
             # For the worker: claimable runs, and expired leases.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
             # Runs that ended on a day, and open ones: for the sums of models' use.
-            models.Index(fields=["ended_at"], name="run_ended"),
+            models.Index(
+                fields=["ended_at"], condition=Q(ended_at__isnull=False), name="run_ended"
+            ),
             # The runs of an agent; and for the sweep, those that listen to nobody.
             models.Index(
                 fields=["agent", "-created_at"],
@@ -322,7 +333,6 @@ class Step(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["run", "key"], name="step_key_once"),
-            models.UniqueConstraint(fields=["run", "position"], name="step_position_once"),
         ]
         indexes = [
             # The use of models by runs that have not ended or ended today.
@@ -423,7 +433,11 @@ class Effect(models.Model):
             models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
             models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
             # Recent calls, to find subjects who were not notified.
-            models.Index(fields=["tool", "settled_at"], name="effect_settled"),
+            models.Index(
+                fields=["tool", "settled_at"],
+                condition=Q(settled_at__isnull=False),
+                name="effect_settled",
+            ),
             # Payments made today without a person.
             models.Index(
                 fields=["intended_at"],

@@ -33,7 +33,7 @@ class EventKind:
     label: str  # in the filter of the audit log
     sentence: str | Callable[[Row], str]  # of its facts
     change: Change | None = None  # what it changes in the described rows
-    is_frequent: bool = False  # each run has so many that no index has them
+    is_frequent: bool = False  # ordinary runs have it: no index of kinds does
     texts: frozenset[str] = frozenset()  # facts that may have to be erased, and only of this kind
 
 
@@ -280,7 +280,7 @@ def _archive(rows: Rows, facts: Row, event: Row) -> None:
 # Decisions and money, which the log shows by default. An index has their names: another one takes a
 # migration. In both tables, rows are in the order of the log's filter.
 _OF_LEDGER: Mapping[str, EventKind] = {
-    "escalation.opened": EventKind("Approval requested", "{asked}", _opened),
+    "escalation.opened": EventKind("Approval requested", "{asked}", _opened, is_frequent=True),
     "approval.given": EventKind(
         "Approved by the first of two", "{approved_first}", _approved_first
     ),
@@ -289,7 +289,7 @@ _OF_LEDGER: Mapping[str, EventKind] = {
         "The first of two approvals no longer counts: {lapsed}.",
         lambda rows, facts, _: _request(rows, facts).update(approval=None),
     ),
-    "escalation.decided": EventKind("Decided", "{decided}", _decided),
+    "escalation.decided": EventKind("Decided", "{decided}", _decided, is_frequent=True),
     "decision.refused": EventKind(
         "Decision refused", "Tried to decide and was refused: {refused}."
     ),
@@ -301,7 +301,7 @@ _OF_LEDGER: Mapping[str, EventKind] = {
         "The approval was not carried out: {why_not}.",
         _tells(_REQUEST, not_carried_out="reason"),
     ),
-    "effect.done": EventKind("Paid, emailed or carried out", "{effect}", _effect),
+    "effect.done": EventKind("Paid, emailed or carried out", "{effect}", _effect, is_frequent=True),
     "effect.refused": EventKind("Refused by the system of record", "{effect}", _effect),
     "effect.unknown": EventKind("Outcome unknown", "{effect}", _effect),
     "run.stopped": EventKind("Run stopped", "{run_stopped}", _run),
@@ -342,16 +342,18 @@ _OF_LEDGER: Mapping[str, EventKind] = {
     "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
 }
 _OTHERS: Mapping[str, EventKind] = {
-    "run.queued": EventKind("Run launched", "{run_queued}", _run),
+    "run.queued": EventKind("Run launched", "{run_queued}", _run, is_frequent=True),
     "run.claimed": EventKind(
         "Run taken by a worker",
         "A worker took the run (attempt {attempt}).",
         _run,
         is_frequent=True,
     ),
-    "run.waiting": EventKind("Run waiting for a person", "The run {waits}.", _run),
-    "run.done": EventKind("Run finished", "The run finished.", _run),
-    "effect.intended": EventKind("Action started", "{effect}", _effect),
+    "run.waiting": EventKind(
+        "Run waiting for a person", "The run {waits}.", _run, is_frequent=True
+    ),
+    "run.done": EventKind("Run finished", "The run finished.", _run, is_frequent=True),
+    "effect.intended": EventKind("Action started", "{effect}", _effect, is_frequent=True),
     "call.answered": EventKind("Call of an agent answered", "Told the agent {answered}: {step}."),
     "call.reported": EventKind(
         "Call reported by its agent", "The agent reported that {step} {took} effect{late}."

@@ -213,7 +213,7 @@ MOST = 1000  # values that are read
 
 
 def occurring(
-    model: type[Model], column: str, workspaces: Iterable[int], *, condition: str = "true"
+    model: type[Model], column: str, workspaces: Iterable[int], *, condition: str = ""
 ) -> set[str]:
     """Return the values of a text column in these workspaces, without "", in one query.
 
@@ -223,6 +223,7 @@ def occurring(
     homes = ", ".join(str(int(one)) for one in workspaces)
     if not homes:
         return set()
+    condition = condition or f"NOT (e.{column} = '')"
     # With another bound beside this one SQLite may begin at that, and read every row.
     after = (
         f"(SELECT e.{column} FROM {model._meta.db_table} e WHERE e.workspace_id = {{}} "  # noqa: S608

@@ -179,7 +179,9 @@ def test_the_log_takes_at_most_twelve_queries(
     ("asked", "index"),
     [
         ({}, "event_ledger"),
-        ({"event": "effect.done"}, "event_kind"),
+        ({"event": "effect.done"}, "event_ledger"),
+        ({"event": "run.done"}, "event_log"),
+        ({"event": "effect.unknown"}, "event_kind"),
         ({"person": "rita"}, "event_actor"),
         ({"person": "rita", "all": "1"}, "event_actor"),
     ],

@@ -50,7 +50,9 @@ class Subscription(models.Model):
 class Charge(models.Model):
     """Refunded and held amounts together never exceed the charge."""
 
-    customer = models.ForeignKey("desk.Customer", models.CASCADE, related_name="charges")
+    customer = models.ForeignKey(
+        "desk.Customer", models.CASCADE, related_name="charges", db_index=False
+    )  # charge_latest begins with it
     plan = models.CharField(max_length=40)
     amount_minor = models.BigIntegerField()
     currency = models.CharField(max_length=3)

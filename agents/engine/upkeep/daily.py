@@ -65,6 +65,12 @@ def _first_request() -> datetime | None:
     return Escalation.objects.order_by("pk").values_list("created_at", flat=True).first()
 
 
+def _first_end(runs: QuerySet[Run]) -> datetime | None:
+    """Return when the first of these runs ended, by an index that has no open one."""
+    ended = runs.filter(ended_at__isnull=False)
+    return ended.order_by("ended_at").values_list("ended_at", flat=True).first()
+
+
 def _closed_between(
     begin: datetime, end: datetime, **of: object
 ) -> tuple[QuerySet[Escalation], QuerySet[Escalation]]:
@@ -132,7 +138,7 @@ def count_next_day(*, at: datetime) -> int:
 
 def _first_day() -> datetime | None:
     """Return when the first run ended or was escalated."""
-    known = (_first_request(), Run.objects.aggregate(first=Min("ended_at"))["first"])
+    known = (_first_request(), _first_end(Run.objects.all()))
     return min((one for one in known if one), default=None)
 
 
@@ -198,7 +204,7 @@ def sum_next_day(*, at: datetime) -> int:
     """Sum the first past day that is not summed yet. Return the number of rows added."""
     since = summed_until(ModelUse)
     ended = Run.objects.filter(ended_at__gte=since) if since else Run.objects.all()
-    day = _day_to_sum(ended.aggregate(first=Min("ended_at"))["first"], at=at)
+    day = _day_to_sum(_first_end(ended), at=at)
     if day is None:
         return 0
     begin, end = day
