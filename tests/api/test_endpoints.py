@@ -143,7 +143,7 @@ def test_an_end_in_words_that_cannot_be_kept_ends_nothing(caller: Caller, answer
     assert caller.propose(run, "k0").status_code == 202
 
 
-def test_a_second_end_is_answered_with_the_first_whatever_its_words(caller: Caller) -> None:
+def test_second_end_returns_the_first(caller: Caller) -> None:
     run = caller.open()
     caller.propose(run, "k0")
 
@@ -184,9 +184,7 @@ def test_another_key_opens_nothing(caller: Caller, key: str) -> None:
 
 
 @pytest.mark.proves("W34")
-def test_a_revoked_or_expired_key_opens_nothing_from_the_next_request_on(
-    scene: Scene, caller: Caller
-) -> None:
+def test_revoked_or_expired_key_opens_nothing(scene: Scene, caller: Caller) -> None:
     run, at = caller.open(), timezone.now()
     agent, other = make_agent(scene)
     keys.revoke_key(home=agent, prefix=caller.key[:13], at=at)
@@ -422,7 +420,7 @@ def test_a_call_that_no_tool_takes_is_kept_as_a_digest(
 
 
 @pytest.mark.proves("W34")
-def test_an_agent_reads_masked_values_as_it_sent_them_and_no_others(scene: Scene) -> None:
+def test_agent_reads_its_own_masked_values_only(scene: Scene) -> None:
     ada = scene.add("ada", Role.ADMIN)
     document = scene.workspace.policy.document if scene.workspace.policy else {}
     named = {**document, "redaction": {"emails": "name", "ibans": "off", "card_numbers": "off"}}
@@ -453,9 +451,7 @@ def read_all(reader: Caller, table: str, limit: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.proves("W34")
-def test_a_key_of_a_workspace_reads_all_of_it_in_pages_and_proposes_nothing(
-    scene: Scene, caller: Caller
-) -> None:
+def test_workspace_key_reads_everything_and_proposes_nothing(scene: Scene, caller: Caller) -> None:
     at = timezone.now()
     key, token = keys.make_key(home=scene.workspace, lasts=timedelta(days=1), at=at)
     reader, opened = Caller(token), caller.open()

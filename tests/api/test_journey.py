@@ -80,7 +80,7 @@ def open_request() -> Escalation:
 
 @pytest.mark.proves("F47")
 @pytest.mark.parametrize("words", ["charged twice", "The customer was charged two times."])
-def test_a_killed_agent_goes_on_by_its_key_and_is_told_of_the_change(
+def test_killed_agent_continues_by_key_and_sees_the_change(
     scene: Scene, tmp_path: Path, words: str
 ) -> None:
     agent, secret = make_agent(scene)
@@ -108,9 +108,7 @@ def test_a_killed_agent_goes_on_by_its_key_and_is_told_of_the_change(
 
 
 @pytest.mark.proves("F47")
-def test_an_agent_that_asks_anew_under_another_key_is_put_to_a_person(
-    scene: Scene, tmp_path: Path
-) -> None:
+def test_repeat_under_another_key_needs_a_person(scene: Scene, tmp_path: Path) -> None:
     agent, secret = make_agent(scene)
     with serve() as site, running("manage.py", "work"):
         with started(tmp_path, site, secret, "call-1", "charged twice") as first:

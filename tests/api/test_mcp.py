@@ -55,9 +55,7 @@ def client(home: Path, site: str, key: str, *said: str) -> Iterator[subprocess.P
         child.communicate(timeout=PATIENCE)
 
 
-def test_a_client_killed_while_held_is_told_that_its_call_was_carried_out(
-    scene: Scene, tmp_path: Path
-) -> None:
+def test_client_killed_while_held_learns_of_execution(scene: Scene, tmp_path: Path) -> None:
     agent, key = make_agent(scene)
     with serve(OPSCONSOLE_MCP="1") as site, running("manage.py", "work"):
         headers = {"opsconsole-reference": "case-4711", "opsconsole-subject": "42"}
@@ -94,7 +92,7 @@ def refund(amount: float, reason: str = "charged twice") -> dict[str, Json]:
     return {"user_id": 42, "amount_usd": amount, "reason": reason}
 
 
-def test_a_client_with_a_long_limit_is_answered_as_soon_as_somebody_decides(scene: Scene) -> None:
+def test_patient_client_is_answered_at_the_decision(scene: Scene) -> None:
     agent, key = make_agent(scene)
     with mcp_site() as site, ThreadPoolExecutor(1) as threads:
         desk = Desk(site, key, **{"opsconsole-subject": "42", "opsconsole-wait": "25"})
@@ -195,7 +193,7 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
 
-def test_a_question_that_nobody_answers_is_asked_in_other_words_and_not_by_its_number(
+def test_unanswered_question_is_not_repeated_by_number(
     scene: Scene,
 ) -> None:
     agent, key = make_agent(scene)
@@ -290,9 +288,7 @@ def body(**params: Any) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
 
-def test_whoever_has_no_key_of_an_agent_and_whatever_is_no_plain_call_is_refused(
-    scene: Scene, settings: Any
-) -> None:
+def test_requests_without_key_or_plain_call_are_refused(scene: Scene, settings: Any) -> None:
     agent, key = make_agent(scene)
     day = timedelta(days=1)
     _, reads = keys.make_key(home=scene.workspace, lasts=day, at=timezone.now())

@@ -47,7 +47,7 @@ def drive(run: Run) -> None:
             go(run)
 
 
-def test_a_stream_tells_what_the_agent_may_know_and_goes_on_where_it_ended(scene: Scene) -> None:
+def test_stream_shows_the_agents_events_and_resumes(scene: Scene) -> None:
     run, agent, key = start(scene)
     where = f"/api/v1/runs/{run.pk}/events"
     look, paid = agent.calls.order_by("pk").values_list("pk", flat=True)

@@ -109,7 +109,7 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
 
 
 @pytest.mark.proves("W14")
-def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
+def test_command_takes_the_same_amount_texts(scene: Scene) -> None:
     admin(scene)
     escalation = open_request(scene)
     approve = ("--approve", "--reason", "partly used", "--as", "ada")

@@ -119,9 +119,7 @@ def test_a_lie_in_the_answer_is_a_note_and_no_answer(
     assert outcome["came_of"] in ("answered", "nothing_done")
 
 
-def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
-    server: ReplayServer, tmp_path: Path
-) -> None:
+def test_tool_call_beside_an_answer_is_only_recorded(server: ReplayServer, tmp_path: Path) -> None:
     call = {"function": {"name": "issue_refund", "arguments": '{"user_id": 42, "key": "sk-x"}'}}
     one = {"id": "1", "type": "function", **call}
     smuggled: Any = {"text": context(), "tool_calls": [one] * 7}
@@ -137,9 +135,7 @@ def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
     assert "issue_refund" in shown.ignored[0]
 
 
-def test_a_tool_call_beside_an_answer_that_was_cut_off_is_on_record_too(
-    server: ReplayServer, tmp_path: Path
-) -> None:
+def test_tool_call_beside_a_cut_answer_is_recorded(server: ReplayServer, tmp_path: Path) -> None:
     cut: Any = {"text": "{", "tool_calls": [{"id": "1"}], "finish_reason": "length"}
 
     run = attack(server, tmp_path, [cut, context(), final("Done.")])

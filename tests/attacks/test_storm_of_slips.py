@@ -111,9 +111,7 @@ def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("sources_answer_at_once")
 @pytest.mark.parametrize(("often", "how"), [(0.2, "every fifth reply"), (1.0, "every reply")])
-def test_nothing_false_leaves_and_the_share_of_good_ends_is_what_the_docs_say(
-    often: float, how: str
-) -> None:
+def test_nothing_false_leaves_and_docs_state_the_good_share(often: float, how: str) -> None:
     scene = set_scene()
     ends: Counter[str] = Counter()
 

@@ -65,7 +65,7 @@ def test_a_payee_who_is_another_than_was_shown_is_not_paid(
 
 
 @pytest.mark.proves("I47")
-def test_two_requests_for_the_same_transfer_are_not_both_paid_unseen() -> None:
+def test_twin_transfer_requests_are_not_both_paid_unseen() -> None:
     """Both were shown one earlier transfer; once the first is paid there are two."""
     scene = bank_scene(daily=euros("90000.00"))
     runs = [launch(scene, FIRST_PAYMENT) for _ in range(3)]

@@ -203,7 +203,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
 
 
 @pytest.mark.proves("I54")
-def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
+def test_unfinished_or_unknown_runs_are_not_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived]
 ) -> None:
     effects = Effect.objects.filter(run=run)
@@ -272,7 +272,7 @@ def test_an_erasure_reaches_an_archive_that_was_interrupted(
 
 @pytest.mark.proves("I54")
 @pytest.mark.slow
-def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on(
+def test_archive_killed_at_any_step_loses_nothing(
     scene: Scene,
     run: Run,
     archive: Callable[..., Archived],
@@ -319,7 +319,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
 
 
 @pytest.mark.proves("I54")
-def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
+def test_copy_during_an_archive_is_whole_or_says_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived]
 ) -> None:
     """Runs are archived just before each query that reads events or tombstones."""
@@ -409,7 +409,7 @@ def test_an_altered_file_is_found_and_keeps_the_events_here(
     assert archive() == Archived((1,), 1)
 
 
-def test_files_of_another_database_are_neither_written_over_nor_emptied(
+def test_another_databases_files_stay_untouched(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
 ) -> None:
     """The database was restored from a backup older than the archive."""

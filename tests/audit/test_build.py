@@ -290,9 +290,7 @@ OTHER_OPERATOR = (
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("attack", [HIDDEN_TABLES, OTHER_OPERATOR])
-def test_triggers_look_at_our_tables_wherever_a_session_looks_first(
-    run: Run, attack: tuple[str, ...]
-) -> None:
+def test_triggers_ignore_a_sessions_search_path(run: Run, attack: tuple[str, ...]) -> None:
     with pytest.raises(DatabaseError, match=r"append-only|stays as it is"), transaction.atomic():
         execute(*attack)
 

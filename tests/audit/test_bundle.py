@@ -204,9 +204,7 @@ def forge(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("by", [("--keys", "keys"), ("--head", "heads.jsonl")])
-def test_a_copy_made_anew_with_its_heads_is_found_by_key_or_by_heads_kept_elsewhere(
-    copy: Copy, by: tuple[str, str]
-) -> None:
+def test_forged_copy_is_found_by_key_or_other_heads(copy: Copy, by: tuple[str, str]) -> None:
     forge(copy)
 
     code, said = copy.verify(*by)
@@ -216,7 +214,7 @@ def test_a_copy_made_anew_with_its_heads_is_found_by_key_or_by_heads_kept_elsewh
 
 
 @pytest.mark.proves("I34")
-def test_a_copy_of_an_older_record_is_found_by_heads_kept_elsewhere(copy: Copy) -> None:
+def test_older_copy_is_found_by_other_heads(copy: Copy) -> None:
     """Head 1 goes together with all it sealed of the run; nothing in the copy shows that."""
     older = copy.documents[: copy.at(1) - 1]
     copy.documents = [one for one in older if "head" not in one]
@@ -328,7 +326,7 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
 
 
 @pytest.mark.proves("W16")
-def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
+def test_gone_reader_frees_thread_and_connection(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection stays open, with the server's buffer for it full."""
@@ -376,7 +374,7 @@ def test_a_copy_is_not_written_over_another(copy: Copy) -> None:
     assert (copy.folder / "record.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_copy_that_finds_no_room_is_a_sentence_and_leaves_no_file(
+def test_copy_on_a_full_disk_fails_without_a_file(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> Iterator[str]:

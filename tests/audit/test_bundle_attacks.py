@@ -428,7 +428,7 @@ def test_what_shares_a_head_with_the_event_of_the_copy_is_told(copy: Copy) -> No
     assert f"NOT PROVED: that {fourth['count']} events of 1 chains are from after" in said
 
 
-def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) -> None:
+def test_heads_after_a_copys_end_do_not_prove_it(copy: Copy) -> None:
     cut_and_tell_of_it(copy)
     copy.write()
     *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
@@ -441,7 +441,7 @@ def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) 
 
 
 @pytest.mark.proves("I34")
-def test_the_newest_head_kept_elsewhere_follows_the_last_of_the_copy(copy: Copy) -> None:
+def test_newest_other_head_follows_the_copys_last(copy: Copy) -> None:
     *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
     (copy.folder / "heads.jsonl").write_text(f"{newest}\n")
     code, said = copy.verify("--head", "heads.jsonl")

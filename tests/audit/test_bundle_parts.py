@@ -63,7 +63,7 @@ def test_a_note_in_the_last_line_is_refused(copy: Copy) -> None:
     assert copy.verify(*FULL)[0] == 3
 
 
-def test_the_last_head_counts_without_its_newline_and_a_torn_one_is_told(copy: Copy) -> None:
+def test_last_head_needs_no_newline_and_torn_one_is_named(copy: Copy) -> None:
     file = copy.folder / "heads.jsonl"
     whole = file.read_bytes()
 

@@ -234,7 +234,7 @@ def test_the_policy_is_told_as_it_holds_in_the_pattern(scene: Scene) -> None:
     assert "Issue refund" not in policy
 
 
-def test_of_an_erased_run_what_is_left_is_told_and_its_proof_holds(
+def test_erased_runs_rest_is_shown_and_proved(
     heads_file: Path, settings: Any, tmp_path: Path, golden: Golden
 ) -> None:
     scene = bank_scene()

@@ -27,7 +27,7 @@ AHEAD = timedelta(hours=1)
 @pytest.mark.proves("F36")
 @pytest.mark.slow
 @pytest.mark.breaks("I32", "I33")
-def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
+def test_wrong_clocks_times_are_reported_then_accepted(
     scene: Scene,
     heads_file: Path,
     settings: Any,

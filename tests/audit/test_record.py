@@ -65,7 +65,7 @@ def test_insert_or_replace_does_not_pass_the_triggers(run: Run) -> None:
         cursor.execute("INSERT OR REPLACE INTO agents_event SELECT * FROM agents_event LIMIT 1")
 
 
-def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) -> None:
+def test_missing_trigger_is_reported_and_migrate_restores_it(run: Run) -> None:
     assert protection.check_record(databases=["default"]) == []
 
     protection.unprotect(connection)

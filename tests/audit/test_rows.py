@@ -354,9 +354,7 @@ def test_a_run_that_says_it_was_erased_and_was_not_is_named(run: Run) -> None:
 
 
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
-def test_an_effect_of_another_runs_step_is_told_from_one_that_cannot_be_read(
-    run: Run, scene: Scene
-) -> None:
+def test_foreign_effect_differs_from_an_unreadable_one(run: Run, scene: Scene) -> None:
     other = go(scene.launch()).steps.get(key="1/propose")
     row = Effect.objects.filter(run=run).first()
     assert row

@@ -107,7 +107,7 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 
 
 @pytest.mark.both
-def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
+def test_missing_workspace_is_found_from_another(run: Run) -> None:
     """Continued verifications cover the other chains one by one and would hide this."""
     _, gone = (
         workspaces.add_workspace(desks=["refunds"], slug=slug, name=slug, at=timezone.now())
@@ -217,7 +217,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
 
 @pytest.mark.proves("I34", "F43")
 @pytest.mark.both
-def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
+def test_older_database_is_found_by_other_heads(
     run: Run, scene: Scene, heads_file: Path, tmp_path: Path
 ) -> None:
     """The whole database was restored; the heads kept elsewhere are newer."""
@@ -264,7 +264,7 @@ def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
 
 
 @pytest.mark.parametrize("claimed", [10**6, None])
-def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
+def test_falsely_sealed_chain_stops_the_sealing(
     run: Run, scene: Scene, claimed: int | None
 ) -> None:
     """The table of counts has no trigger: one row could keep a run out of every head."""
@@ -287,7 +287,7 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
 @pytest.mark.proves("I34")
 @pytest.mark.both
 @pytest.mark.parametrize("change", ["lowered", "removed", "held back"])
-def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
+def test_lowered_count_does_not_seal_events_twice(
     run: Run, scene: Scene, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event sealed by two heads would break its chain for good."""
@@ -317,7 +317,7 @@ def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
 
 
 @pytest.mark.both
-def test_no_head_that_somebody_inserted_is_sealed_over_or_written_into_the_file(
+def test_inserted_head_is_neither_followed_nor_filed(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
     """Inserting rows must not suffice to change the heads file."""
@@ -345,7 +345,7 @@ def test_no_head_that_somebody_inserted_is_sealed_over_or_written_into_the_file(
     assert faults() == []
 
 
-def test_a_heads_file_that_lacks_only_its_final_newline_keeps_its_newest_head(
+def test_heads_file_without_final_newline_keeps_its_head(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
     before = snapshot()
@@ -371,9 +371,7 @@ def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Sc
 
 
 @pytest.mark.proves("F44")
-def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
-    run: Run, scene: Scene, settings: Any
-) -> None:
+def test_oldest_seal_is_checked_with_a_retired_key(run: Run, scene: Scene, settings: Any) -> None:
     settings.OPSCONSOLE_AUDIT_OLD_KEYS = [settings.OPSCONSOLE_AUDIT_KEY]
     settings.OPSCONSOLE_AUDIT_KEY = "a-new-key-of-at-least-32-characters"
     seal_another(scene)
@@ -443,7 +441,7 @@ def test_the_sweep_seals_when_the_period_is_over_and_not_before(
     assert sealing.seal_when_due(at=at + timedelta(seconds=300)) == 1
 
 
-def test_a_refused_seal_is_a_line_a_minute_and_keeps_no_other_part_from_being_done(
+def test_refused_seal_is_logged_rarely_and_blocks_no_part(
     scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     monkeypatch.setattr(sealing, "_looked_at", None)
@@ -465,7 +463,7 @@ def test_a_refused_seal_is_a_line_a_minute_and_keeps_no_other_part_from_being_do
     assert measured == [True] * 3
 
 
-def test_a_sweep_that_finds_nothing_new_does_not_look_again_at_once(
+def test_sweep_without_news_does_not_look_again_soon(
     run: Run,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -481,9 +479,7 @@ def test_a_sweep_that_finds_nothing_new_does_not_look_again_at_once(
 
 
 @pytest.mark.both
-def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal(
-    run: Run, scene: Scene, heads_file: Path
-) -> None:
+def test_next_seal_adds_a_head_lost_in_a_crash(run: Run, scene: Scene, heads_file: Path) -> None:
     kept = heads_file.read_bytes()
     seal_another(scene)
     whole = heads_file.read_bytes()
@@ -495,7 +491,7 @@ def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal
 
 
 @pytest.mark.proves("I34")
-def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
+def test_missing_heads_file_is_a_fault_and_stops_sealing(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
     seal_another(scene)
@@ -587,7 +583,7 @@ def test_events_are_sealed_though_a_head_says_that_they_were(
     assert "in no seal" not in command("verify_audit").out
 
 
-def test_a_process_without_a_key_compares_heads_and_seals_nothing(
+def test_keyless_process_compares_heads_and_seals_nothing(
     run: Run, scene: Scene, settings: Any, heads_file: Path
 ) -> None:
     settings.OPSCONSOLE_AUDIT_KEY = ""
@@ -622,9 +618,7 @@ def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
 
 
 @pytest.mark.postgres
-def test_an_event_that_comes_late_with_a_lower_key_is_sealed_by_the_next_head(
-    run: Run, scene: Scene
-) -> None:
+def test_late_event_with_a_lower_key_gets_the_next_head(run: Run, scene: Scene) -> None:
     """Its transaction was open while a head was made; nothing follows it in its chain."""
     held, done = Event_(), Event_()
 

@@ -65,14 +65,14 @@ def test_the_first_bad_head_is_named(stored: list[SealedHead], number: int) -> N
     assert trusted == stored[: number - 1]
 
 
-def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
+def test_copy_exposes_a_rewritten_history_under_the_key() -> None:
     faults, trusted = judge(THEIRS, OURS[1])
 
     assert faults == [Fault(2, "it is kept elsewhere with other content")]
     assert trusted == THEIRS[:1]
 
 
-def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() -> None:
+def test_forged_copy_does_not_discredit_a_sound_database() -> None:
     forged = replace(OURS[1], seal="0" * 64)
 
     faults, trusted = judge(OURS, forged)

@@ -87,7 +87,7 @@ def test_a_chain_that_went_on_is_proved_from_its_first_event(
 
 @pytest.mark.proves("I33")
 @pytest.mark.breaks("I23", "I32", "I33")
-def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
+def test_full_read_after_a_week_finds_stalled_chains(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
@@ -109,9 +109,7 @@ def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
 
 
 @pytest.mark.breaks("I23", "I32", "I33")
-def test_a_fault_on_record_has_all_read_though_the_row_it_removed_is_written_again(
-    scene: Scene, run: Run
-) -> None:
+def test_recorded_fault_forces_a_full_read(scene: Scene, run: Run) -> None:
     auditor = client_of(scene.add("auditor", Role.AUDITOR))
     for _ in range(2):
         another(scene)
@@ -132,7 +130,7 @@ def newest_of(row: VerifiedHead) -> Verified:
     return Verified(row.head, row.seal, row.upto, row.full_at)
 
 
-def test_each_workspace_is_read_whole_within_a_week_of_when_it_last_was(
+def test_each_workspace_is_read_fully_within_a_week(
     scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two verified on different days continue together, with the older day for both."""
@@ -235,9 +233,7 @@ def test_heads_that_changed_since_are_found(scene: Scene, run: Run, heads_file: 
     assert goes_on()["faults"]
 
 
-def test_the_page_says_what_was_not_read_and_can_have_all_of_it_read(
-    scene: Scene, run: Run
-) -> None:
+def test_page_names_unread_parts_and_can_read_all(scene: Scene, run: Run) -> None:
     auditor = client_of(scene.add("auditor", Role.AUDITOR))
     assert "All 2 chains were read" in verify_log(auditor)
     for _ in range(2):

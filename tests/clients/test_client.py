@@ -52,7 +52,7 @@ def test_the_same_call_twice_in_a_conversation_has_two_keys() -> None:
     assert KEYS.key(refund("a"), [], by_id=True).made_from == "call_id"
 
 
-def test_a_look_is_made_anew_unless_the_framework_goes_on_with_it() -> None:
+def test_read_is_repeated_unless_its_framework_continues() -> None:
     look = Asked("look", {"user_id": 42})
 
     assert KEYS.key(look, []).text != KEYS.key(look, []).text
@@ -124,7 +124,7 @@ def test_what_is_no_answer_of_the_console_is_no_outcome(
         desk.close()
 
 
-def test_an_end_is_waited_for_as_patiently_as_a_call_and_never_in_haste() -> None:
+def test_end_waits_as_patiently_as_a_call() -> None:
     waiting = (202, json.dumps({"id": "r", "has_ended": False}))
     with answering(RUN, TOOLS, waiting) as (site, asked):
         desk = Desk(site, "key")
@@ -135,7 +135,7 @@ def test_an_end_is_waited_for_as_patiently_as_a_call_and_never_in_haste() -> Non
     assert len(asked) < 8  # although no request is held
 
 
-def test_a_refused_proposal_is_told_as_not_executed_and_a_lost_one_is_made_again() -> None:
+def test_refused_call_is_not_executed_and_lost_one_repeated() -> None:
     with answering(RUN, TOOLS, (502, ""), (429, problem("inbox_full"))) as (site, asked):
         desk = Desk(site, "key")
         told = desk.session("a", goal="b").call("issue_refund", {"user_id": 42})
@@ -145,7 +145,7 @@ def test_a_refused_proposal_is_told_as_not_executed_and_a_lost_one_is_made_again
     assert [path.rpartition("/")[2] for path in asked] == ["runs", "tools", "calls", "calls"]
 
 
-def test_the_same_call_is_another_one_only_once_the_first_is_settled() -> None:
+def test_same_call_is_new_once_the_first_is_settled() -> None:
     waits, done = (
         json.dumps({"id": 7, "tool": "issue_refund", "status": status})
         for status in ("waiting", "executed")

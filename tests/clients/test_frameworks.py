@@ -59,9 +59,7 @@ def place(scene: Scene, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("name", ["langchain_later", "openai_later", "pydantic_later"])
-def test_an_agent_ends_while_it_waits_and_goes_on_when_it_is_started_again(
-    place: Place, name: str
-) -> None:
+def test_agent_stopped_while_waiting_continues_at_restart(place: Place, name: str) -> None:
     text = programs()[f"{name}.py"]
 
     first = place.run(text)
@@ -115,7 +113,7 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def test_every_shape_of_arguments_is_asked_about_whatever_a_callback_allows(place: Place) -> None:
+def test_every_argument_shape_is_asked_about(place: Place) -> None:
     place.model.calls = (LOOK, *(("issue_refund", shape) for shape in SHAPES), REFUND)
     text = programs()["openai_agent.py"]
     text = text.replace("agent = ", f"{APPROVED}\nagent = ")

@@ -130,7 +130,7 @@ def test_a_number_that_is_not_exact_everywhere_is_in_no_permit(number: Any) -> N
         lambda: "é.é.é",
     ],
 )
-def test_a_permit_that_is_not_the_consoles_for_here_and_now_is_refused(
+def test_permit_for_elsewhere_or_later_is_refused(
     make: Callable[[], str],
 ) -> None:
     permit = make()
@@ -157,7 +157,7 @@ def test_a_name_that_stands_twice_in_a_permit_is_refused() -> None:
     ("ago", "ahead", "is_good"),
     [(0, 55, True), (0, 61, False), (85, -SKEW.seconds, True), (91, -SKEW.seconds, False)],
 )
-def test_a_report_is_due_when_no_clock_that_is_behind_takes_the_permit(
+def test_report_is_due_after_late_clocks_refuse_the_permit(
     ago: int, ahead: int, is_good: bool
 ) -> None:
     at = datetime.now(UTC)

@@ -53,7 +53,7 @@ def test_what_is_refused_says_why(verb: str, more: dict[str, str], code: int, sa
     assert not KillSwitch.objects.exists()
 
 
-def test_a_pattern_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_unknown_pattern_is_named_with_the_known_ones() -> None:
     ended = switch("kill", "--pattern", "guess")
 
     assert ended.code == 3

@@ -37,7 +37,7 @@ def add(monkeypatch: Any, *arguments: str, password: str = PASSWORD) -> Ended:
     return command("add_member", *arguments, "--password-stdin")
 
 
-def test_a_workspace_has_a_book_of_its_own_a_strict_policy_and_a_record() -> None:
+def test_new_workspace_has_book_strict_policy_and_record() -> None:
     ended = command("add_workspace", "eu-support", "--name", "EU support", "--desk", "refunds")
 
     assert ended.code == 0
@@ -151,7 +151,7 @@ def test_the_only_admin_stays_one(rita: User) -> None:
     assert Membership.objects.get(user=rita).role == Role.ADMIN
 
 
-def test_what_a_role_may_not_do_or_is_not_there_is_refused_with_code_3(rita: User) -> None:
+def test_forbidden_or_missing_target_exits_with_3(rita: User) -> None:
     run = ["run_pattern", "supervisor", "--workspace", "shop", "--actor", "rita", "--goal", "x"]
 
     launched, team = command(*run), command("set_team", "shop", "leads", "--add", "rita")

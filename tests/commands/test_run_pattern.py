@@ -49,7 +49,7 @@ def test_a_simulated_person_decides_and_is_shown_as_such(
     assert event.facts["simulated"] is True
 
 
-def test_progress_goes_to_stderr_and_the_plain_result_names_the_demo_model() -> None:
+def test_progress_is_on_stderr_and_result_names_the_model() -> None:
     ended = supervisor(GOAL_500, "--subject", "42")
 
     assert "launched" in ended.err

@@ -39,7 +39,7 @@ def test_a_reroute_reads_as_two_attempts() -> None:
     assert ended.out.splitlines()[2] == "  3  billing_specialist: done"
 
 
-def test_a_case_that_nobody_takes_waits_in_the_inbox_with_what_was_tried() -> None:
+def test_untaken_case_waits_with_its_attempts() -> None:
     ended = routing("What is the weather like?", "--subject", "42", "--json")
 
     escalation = Escalation.objects.get()
@@ -52,7 +52,7 @@ def test_a_case_that_nobody_takes_waits_in_the_inbox_with_what_was_tried() -> No
     ]
 
 
-def test_an_agent_that_claims_too_much_is_quoted_in_a_note_and_in_no_answer() -> None:
+def test_overclaiming_agent_is_quoted_in_a_note_only() -> None:
     ended = routing(BY_KEY["false-promise"].goal, "--subject", "42", "--json")
 
     assert (ended.code, ended.document["note"]) == (0, "The charge was refunded in full.")

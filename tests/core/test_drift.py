@@ -70,7 +70,7 @@ def test_what_would_hide_in_a_text_is_not_kept() -> None:
         ),
     ],
 )
-def test_a_tool_that_was_not_declared_is_found_without_being_admitted(
+def test_undeclared_tool_is_evidence_without_admission(
     commitment: Commitment, found: list[str]
 ) -> None:
     assert evidence(commitment, used=["send_reply"], claim="") == found

@@ -48,7 +48,7 @@ def test_the_limits_of_a_run_are_those_that_the_document_says() -> None:
 
 
 @pytest.mark.parametrize("patterns", [{}, {"routing": {"rules": [], "proposable": []}}, None])
-def test_a_document_without_rules_of_refunds_is_one_without_the_desk(patterns: Json) -> None:
+def test_document_without_refund_rules_lacks_the_desk(patterns: Json) -> None:
     nothing: dict[str, Any] = {"rules": [], "proposable": [], "executable": [], "max_steps": 6}
 
     read = policy_document({"profile": "strict", **nothing, "patterns": patterns})

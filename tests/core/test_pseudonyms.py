@@ -107,7 +107,7 @@ def test_each_kind_is_treated_as_the_policy_says() -> None:
     assert (kept, values) == ("… [IBAN] 4111111111111111", ["anna@example.com"])
 
 
-def test_spellings_of_one_value_share_a_name_and_other_values_do_not() -> None:
+def test_only_spellings_of_one_value_share_a_name() -> None:
     of = names()
     said = ["Anna@Example.com", "anna@example.com", "anne@example.com", "аnna@example.com"]
     said += ["straße@example.com", "strasse@example.com", IBAN, "DE89 3704 0044 0532 0130 00"]
@@ -265,7 +265,7 @@ def test_ordinary_words_look_like_no_name(text: str) -> None:
     assert list(of.unknown_in({"a": text, "b": own, own: "c"})) == []
 
 
-def test_a_text_without_values_is_the_same_with_names_and_with_values() -> None:
+def test_text_without_values_ignores_names_and_values() -> None:
     goal = f"Pay {IBAN} and write to 'anna@example.com'."
 
     assert without_values(mask_json(goal, ALL, namer=names())) == without_values(goal)

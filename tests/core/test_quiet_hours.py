@@ -27,7 +27,7 @@ NIGHT = {"quiet_from": 22 * 60, "quiet_until": 2 * 60 + 30, "digest_at": 2 * 60 
         (Mode.NOW, "Australia/Lord_Howe", "2026-04-04T15:10", "2026-04-04T16:00"),
     ],
 )
-def test_a_message_waits_for_the_end_of_the_night_on_the_clock_there(
+def test_message_waits_for_the_receivers_morning(
     mode: Mode, zone: str, happened: str, told: str
 ) -> None:
     at = datetime.fromisoformat(f"{happened}+00:00")

@@ -80,7 +80,7 @@ def test_masked_json_is_the_json_of_what_is_masked() -> None:
         '{"a": "\\u00fc\\n\\"quoted\\" 20%25", "b": "\\ud83d\\ude00"}',
     ],
 )
-def test_what_is_spelled_and_not_personal_stays_as_it_was_written(text: str) -> None:
+def test_escaped_impersonal_text_stays_unchanged(text: str) -> None:
     assert mask(text, KINDS, ours=[OWN]) == text
 
 
@@ -144,7 +144,7 @@ TEXT = st.lists(st.sampled_from(PARTS) | st.text(st.characters(codec="ascii"), m
 
 
 @given(st.lists(TEXT, max_size=3))
-def test_no_text_is_left_alone_in_which_a_closer_look_finds_something(texts: list[str]) -> None:
+def test_quick_check_misses_no_secret(texts: list[str]) -> None:
     """A letter that may be read as another has every finder look."""
 
     def kept(value: Json) -> Json:

@@ -52,7 +52,7 @@ def tiers_from(bands: object) -> tuple[Tier, ...] | None:
 
 @pytest.mark.proves("I19")
 @given(documents(), st.integers(1, 30), st.integers(1, 30), st.sampled_from(["leads", "finance"]))
-def test_more_money_never_takes_fewer_people_nor_lets_more_of_them_decide(
+def test_more_money_never_eases_approval(
     bands: list[dict[str, object]], one: int, other: int, team: str
 ) -> None:
     tiers = tiers_from(bands)
@@ -97,7 +97,7 @@ def test_the_amount_that_is_asked_for_picks_the_tier(amount: int | None, demand:
     assert demand_of(tiers_from(THREE), amount) == demand
 
 
-def test_a_currency_without_tiers_beside_one_with_them_is_nobodys_to_grant() -> None:
+def test_currency_without_tiers_has_no_approver() -> None:
     limits = read_limits({**STRICT.as_json(), "tiers": {"refunds": {"USD": THREE}}})
 
     assert not demand_of(limits.tiers_of("refunds", "EUR"), 1).admits(["leads", "finance"])

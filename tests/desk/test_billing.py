@@ -86,7 +86,7 @@ def test_a_customer_who_never_paid_has_no_charge() -> None:
 
 
 @pytest.mark.parametrize("lock", [False, True])
-def test_the_newest_charge_counts_and_of_two_at_once_the_later_entry(lock: bool) -> None:
+def test_newest_charge_counts_then_the_later_entry(lock: bool) -> None:
     book = demo_book()
     anna = Customer.objects.get(book=book, number=42)
     entered = [

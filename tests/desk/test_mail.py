@@ -98,7 +98,7 @@ def test_a_mail_that_broke_off_is_never_sent_again(
         ("recorded", 1, 0, True),
     ],
 )
-def test_a_key_sends_at_most_one_mail_wherever_its_process_is_killed(
+def test_killed_process_sends_at_most_one_mail_per_key(
     book: Book, mailoutbox: list[EmailMessage], place: str, left: int, sent_again: int, tells: bool
 ) -> None:
     key = str(uuid4())  # other tests' letters are in the same folder
@@ -223,7 +223,7 @@ def test_an_address_that_is_not_exactly_one_is_refused(
 
 @pytest.mark.both
 @pytest.mark.breaks("I9")  # the address changes after the mail has left
-def test_a_mail_that_left_keeps_its_receipt_when_the_address_is_gone(
+def test_sent_mail_keeps_its_receipt_without_the_address(
     book: Book, mailoutbox: list[EmailMessage]
 ) -> None:
     first = mail.send_refund_mail(**letter(book))
@@ -251,7 +251,7 @@ def test_a_key_that_nobody_used_has_no_mail() -> None:
     assert mail.find(key="nobody's") is None
 
 
-def test_the_letter_names_the_customer_the_amount_and_the_reference() -> None:
+def test_letter_names_customer_amount_and_reference() -> None:
     text = mail.refund_message(
         name="Anna", amount_minor=80000, currency="USD", reference="rf_42_0a1b2c3d4e5f"
     )

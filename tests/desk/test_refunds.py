@@ -124,7 +124,7 @@ def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
 
 
 @pytest.mark.both
-def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Book) -> None:
+def test_held_refund_is_paid_on_its_own_charge(book: Book) -> None:
     billing.reserve(**refund(book))
     older = charge_of(book)
     newer = Charge.objects.create(

@@ -44,9 +44,7 @@ def grants() -> list[Any]:
     return list(directory.grants().values())
 
 
-def test_a_demo_does_not_promise_that_a_companys_own_tools_act_on_a_copy(
-    scene: Scene, access: Desk
-) -> None:
+def test_demo_promises_no_copy_for_a_companys_tools(scene: Scene, access: Desk) -> None:
     scene.workspace.is_demo = True
     scene.workspace.save(update_fields=["is_demo"])
 
@@ -56,9 +54,7 @@ def test_a_demo_does_not_promise_that_a_companys_own_tools_act_on_a_copy(
     assert "Its agents can: Grant access. Its tools act on your own systems, in a demo too." in page
 
 
-def test_run_again_a_person_decides_on_a_call_that_the_first_run_made(
-    scene: Scene, access: Desk
-) -> None:
+def test_repeated_runs_call_needs_a_person(scene: Scene, access: Desk) -> None:
     limits = {**access.document()["limits"], "longest": 90}
     desks = {"access": {**access.document(), "limits": limits}}
     scene.publish(
@@ -152,9 +148,7 @@ def test_values_of_a_patch_can_be_erased_and_its_names_stay(scene: Scene, access
     assert "patch" in told.facts["texts"]
 
 
-def test_a_rule_that_the_policy_does_not_ask_is_named_on_its_page(
-    scene: Scene, access: Desk
-) -> None:
+def test_page_names_rules_that_the_policy_omits(scene: Scene, access: Desk) -> None:
     ada = scene.workspace.memberships.get(user__username="ada").user
     before = client_of(ada).get("/policy/").text
 

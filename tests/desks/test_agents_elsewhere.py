@@ -43,7 +43,7 @@ def scene(no_desk_left: None) -> Scene:
     return scene
 
 
-def test_addresses_and_account_numbers_are_carried_out_and_kept_by_their_names(
+def test_addresses_and_accounts_are_used_and_stored_by_name(
     scene: Scene, live_server: LiveServer
 ) -> None:
     post: Post = install(scene)
@@ -104,7 +104,7 @@ def test_the_same_call_spelled_in_another_way_is_put_to_a_person(scene: Scene) -
     assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True] * 2
 
 
-def test_an_account_written_otherwise_in_another_session_is_put_to_a_person(scene: Scene) -> None:
+def test_respelled_account_in_another_session_needs_a_person(scene: Scene) -> None:
     post: Post = install(scene)
     for number, written in enumerate(("AC-100 200", "ac100200", "AC-100 201")):
         session = Session(scene, f"case-{number}", desk="post", subject="box")
@@ -241,9 +241,7 @@ def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_mask
 
 
 @pytest.mark.parametrize("is_masked", [True, False])
-def test_a_persons_limit_holds_for_an_account_however_it_is_written(
-    scene: Scene, is_masked: bool
-) -> None:
+def test_limit_holds_for_every_spelling_of_an_account(scene: Scene, is_masked: bool) -> None:
     post: Post = install(scene)
     members.set_limit(
         workspace=scene.workspace,

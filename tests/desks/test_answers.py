@@ -107,7 +107,7 @@ def test_an_unreadable_write_is_not_answered_as_done(
     assert run.stop_reason.startswith("invalid_action" if end == "stopped" else "success")
 
 
-def test_what_is_answered_after_a_block_is_shown_and_is_no_result(server: ReplayServer) -> None:
+def test_answer_after_a_block_is_shown_but_no_result(server: ReplayServer) -> None:
     scene = bank_scene()
     blocked, wrote = pay(payee="P-104"), "I **could not** pay: the payee is blocked."
 

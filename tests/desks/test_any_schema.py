@@ -228,7 +228,7 @@ def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
     decide_request(held, scene.rita, comment="less", patch=patch)
 
 
-def test_a_field_of_a_count_holds_its_number_and_words_hold_its_unit(scene: Scene) -> None:
+def test_count_field_has_the_number_and_words_the_unit(scene: Scene) -> None:
     bounded = Annotated[Units, between(1, 100000)]
     desk = desk_of({"quantity": Open(bounded, Lower(0), 1300, 180, 0)})
     held, client = waiting(scene, desk), client_of(scene.rita)

@@ -64,7 +64,7 @@ def reasons_of(run: Run) -> list[str]:
     return [one["reason"] for one in held.review["rulings"] if one["rule"] in wanting]
 
 
-def test_rules_read_arguments_and_limits_that_were_read_for_the_facts(scene: Scene) -> None:
+def test_rules_reuse_arguments_and_limits_of_the_facts(scene: Scene) -> None:
     during: dict[str, int] = {}
     rulings, args, limits = admission.review, Arguments.read, serialization.read_stored
     with (

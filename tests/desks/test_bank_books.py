@@ -184,9 +184,7 @@ def test_a_count_is_named_by_its_number(count: int, text: str, is_there: bool) -
         ("Delete #13", True),
     ],
 )
-def test_a_short_number_as_a_key_is_named_beside_what_it_is_called(
-    text: str, is_there: bool
-) -> None:
+def test_short_numeric_key_needs_its_kind_beside_it(text: str, is_there: bool) -> None:
     assert is_named("13", [text], called="file_id") is is_there
 
 

@@ -129,7 +129,7 @@ def set_limit(limit: str, *more: str) -> str:
 IN_EUR = ("--desk", "bank", "--currency", "EUR")
 
 
-def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
+def test_own_limit_includes_earlier_grants(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene, tool = bank_scene(), DESKS["bank"].tools["transfer_money"]
@@ -160,7 +160,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
     assert decide(scene, runs[1], {"amount": euros("800.00")}).resource == ""
 
 
-def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(
+def test_card_offers_as_proposed_only_within_own_limit(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = bank_scene()
@@ -215,7 +215,7 @@ def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
         set_limit(*arguments)
 
 
-def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
+def test_process_without_the_desk_refuses_decisions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = bank_scene()

@@ -158,7 +158,7 @@ def test_an_agent_in_an_event_loop_asks_takes_and_reports(place: Place) -> None:
 
 
 @pytest.mark.proves("F48", "W35")
-def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(place: Place) -> None:
+def test_agent_deploys_once_with_a_verified_permit(place: Place) -> None:
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     server = [sys.executable, "deployer.py", place.env["OPSCONSOLE_URL"], str(port)]
@@ -190,7 +190,7 @@ def test_an_agent_deploys_once_with_a_permit_that_its_tools_server_verifies(plac
 
 
 @pytest.mark.proves("F48")
-def test_a_coding_agents_commands_are_allowed_held_changed_and_reported(place: Place) -> None:
+def test_coding_agents_commands_are_supervised(place: Place) -> None:
     make = {"command": "make", "description": "Build."}
     before, after = "PreToolUse", "PostToolUse"
 
@@ -221,7 +221,7 @@ def test_a_coding_agents_commands_are_allowed_held_changed_and_reported(place: P
     assert AgentCall.objects.filter(reported__executed=True).count() == 2
 
 
-def test_a_hook_allows_a_call_once_and_tells_what_was_decided_when_it_had_gone(
+def test_hook_allows_once_and_reports_late_decisions(
     place: Place,
 ) -> None:
     make, push = {"command": "make"}, {"command": "git push"}
@@ -247,7 +247,7 @@ def test_a_hook_reports_whatever_a_command_printed(place: Place, response: str) 
     assert (said, Effect.objects.get().state) == (0, EffectState.DONE)
 
 
-def test_a_hook_blocks_a_call_whose_own_argument_its_subject_would_hide(place: Place) -> None:
+def test_hook_blocks_an_argument_named_like_the_subject(place: Place) -> None:
     said = place.hook("PreToolUse", "Bash", {"command": "make", "project": "another"})
 
     assert (said, AgentCall.objects.count()) == (2, 0)

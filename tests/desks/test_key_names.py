@@ -30,7 +30,7 @@ def first_review(run: Run) -> Json:
 
 
 @pytest.mark.parametrize("name", [OURS, "nordlicht  ENERGIE", "Nordlicht\u200b Energie"])
-def test_a_unique_name_is_revised_to_its_key_and_reviewed_as_that(name: str) -> None:
+def test_unique_name_becomes_its_key_in_the_review(name: str) -> None:
     run = at_bank()
 
     with model([pay(name)], "Paid."):
@@ -66,7 +66,7 @@ def test_a_large_amount_to_a_name_waits_with_the_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["Nordlicht", "Nоrdlicht Energie", "P-1O1"], ids=ascii)
-def test_what_nobody_is_called_is_blocked_with_the_tool_that_lists(name: str) -> None:
+def test_unknown_name_is_blocked_with_the_listing_tool(name: str) -> None:
     run = at_bank()
 
     with model([pay(name)], [pay()], "Paid.") as asked:
@@ -84,7 +84,7 @@ def several(run: Run) -> None:
 
 
 @pytest.mark.parametrize("lists", [True, False])
-def test_of_several_the_keys_are_told_only_where_a_tool_lists_them(
+def test_ambiguous_names_keys_appear_only_if_a_tool_lists_them(
     monkeypatch: pytest.MonkeyPatch, lists: bool
 ) -> None:
     run = at_bank()
@@ -103,7 +103,7 @@ def test_of_several_the_keys_are_told_only_where_a_tool_lists_them(
     assert bank.postings(run) == [("P-101", 48000)]
 
 
-def test_of_subjects_only_the_run_s_own_name_counts_and_guesses_tell_nothing() -> None:
+def test_only_the_runs_own_subject_name_counts() -> None:
     scene, told = bank.bank_scene(), []
     for name in ("Payroll", "No such account"):
         run = at_bank(scene=scene)

@@ -171,7 +171,7 @@ def test_what_the_ledger_says_is_sent_without_approval(scene: Scene) -> None:
     assert (run.state, sent(run)) == ("done", [TEXT])
 
 
-def test_words_of_the_agents_own_are_read_first_and_may_be_edited(scene: Scene) -> None:
+def test_agents_own_words_need_a_reader_who_can_edit(scene: Scene) -> None:
     run = run_of(scene, BOOK, call("write_guest", price=FIVE, text=OWN), DONE)
     held = Escalation.objects.get(run=run)
     page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text

@@ -73,7 +73,7 @@ def test_it_is_asked_without_a_lock_and_kept_with_its_time(
     assert directory.asked == 3  # for each claim by a worker, and for the decision
 
 
-def test_what_has_changed_since_the_decision_is_seen_before_the_call(
+def test_change_after_the_decision_is_seen_before_the_call(
     scene: Scene, access: Desk, directory: Directory
 ) -> None:
     run = go(launch(scene, access))

@@ -100,7 +100,7 @@ def test_two_addresses_are_two_calls_and_one_sent_at_once_is_one(scene: Scene) -
     assert places_of(ANNA) == []
 
 
-def test_a_call_that_its_agent_would_execute_is_proposed_over_http_only(no_desk_left: None) -> None:
+def test_agent_executed_calls_need_http(no_desk_left: None) -> None:
     scene = set_scene()
     workshop.install(scene)
     agent, key = make_desk_agent(scene, "workshop")

@@ -124,7 +124,7 @@ def test_a_tool_that_returns_no_receipt_is_asked_about(
         ('label="{name}"', 'label="{nmae}"'),
     ],
 )
-def test_a_subject_that_cannot_be_looked_up_is_said_on_the_launch_page(
+def test_launch_page_reports_a_failed_look_up(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
 ) -> None:
     with suppress(refusal.Refused):

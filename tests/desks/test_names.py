@@ -113,9 +113,7 @@ def test_what_a_model_names_is_delivered_as_the_goal_had_it(scene: Scene, post: 
     nowhere()
 
 
-def test_a_person_sees_values_changes_one_and_what_they_typed_is_carried_out(
-    scene: Scene, post: Post
-) -> None:
+def test_reviewers_typed_value_is_executed(scene: Scene, post: Post) -> None:
     other = name(scene, OTHER_IBAN)
     with model(calls("read_mails"), calls("pay", iban=other, amount=EUROS)):
         run = launch(scene, f"Pay EUR 5 to {IBAN}.")
@@ -196,9 +194,7 @@ def test_an_approval_of_a_shown_address_is_asked_for_once(scene: Scene, post: Po
     nowhere()
 
 
-def test_a_list_is_as_good_as_its_worst_element_and_the_card_says_which(
-    scene: Scene, post: Post
-) -> None:
+def test_list_has_its_worst_origin_and_the_card_names_it(scene: Scene, post: Post) -> None:
     a, b, c = (name(scene, value) for value in (ANNA, BEN, CARLA))
     goal = f"Write to {ANNA}, and to {BEN} too."
     with model(calls("send_message", to=[b, a], body="Hi")):
@@ -217,9 +213,7 @@ def test_a_list_is_as_good_as_its_worst_element_and_the_card_says_which(
     assert (invited.stop_reason, post.called("invite")) == ("supervisor_block:masked_value", [])
 
 
-def test_a_dataclass_gets_values_and_is_as_good_as_its_worst_field(
-    scene: Scene, post: Post
-) -> None:
+def test_dataclass_has_values_and_its_worst_origin(scene: Scene, post: Post) -> None:
     guest = {"email": name(scene, ANNA), "note": None}
     with model(calls("invite", guest=guest, more=[guest])):
         assert launch(scene, f"Invite {ANNA}.").state == RunState.DONE
@@ -256,9 +250,7 @@ def test_a_name_that_a_model_nearly_spells_is_read_as_it(
 
 
 @pytest.mark.proves("I36")
-def test_a_name_that_is_not_the_runs_own_is_blocked_whoever_wrote_it(
-    scene: Scene, post: Post
-) -> None:
+def test_foreign_names_are_blocked(scene: Scene, post: Post) -> None:
     with model():
         other = launch(scene, f"Remember {ANNA}.")
     assert MaskedValue.objects.filter(run=other).count() == 1
@@ -302,7 +294,7 @@ def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> Non
 
 @pytest.mark.proves("I36")
 @pytest.mark.both
-def test_what_was_put_in_a_runs_place_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
+def test_swapped_value_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
     held: dict[str, Any] = {}
     for twist in ("deleted", "swapped", "copied"):
         with model(calls("pay", iban=name(scene, IBAN), amount=EUROS)):
@@ -348,7 +340,7 @@ def test_a_value_that_a_person_typed_and_that_is_gone_is_found(scene: Scene, pos
 
 
 @pytest.mark.proves("I36")
-def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
+def test_without_the_key_runs_wait_and_pages_show_names(
     scene: Scene, post: Post, settings: Any
 ) -> None:
     with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
@@ -380,9 +372,7 @@ def test_without_the_key_a_run_waits_a_decision_is_refused_and_pages_show_names(
 
 
 @pytest.mark.both
-def test_a_run_that_another_key_encrypted_hides_no_other_runs_values(
-    scene: Scene, post: Post, settings: Any
-) -> None:
+def test_unreadable_run_hides_no_other_runs_values(scene: Scene, post: Post, settings: Any) -> None:
     key, settings.OPSCONSOLE_VALUE_KEY = settings.OPSCONSOLE_VALUE_KEY, "a host's own of 32 letters"
     with model():
         launch(scene, f"Remember {ANNA}.")
@@ -458,9 +448,7 @@ def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post)
 
 
 @pytest.mark.both
-def test_what_a_call_brought_after_its_run_was_taken_over_can_be_used(
-    scene: Scene, post: Post
-) -> None:
+def test_values_of_a_late_call_are_usable(scene: Scene, post: Post) -> None:
     tools = DESKS["post"].all_tools
     send = tools["send_message"]
 
@@ -518,9 +506,7 @@ def test_a_run_is_found_by_a_value_in_any_spelling(scene: Scene, post: Post) -> 
 
 
 @pytest.mark.both
-def test_a_request_is_found_by_the_address_in_its_label_and_no_view_keeps_one(
-    scene: Scene, post: Post
-) -> None:
+def test_request_is_found_by_address_and_no_view_stores_it(scene: Scene, post: Post) -> None:
     known = {"box": {"name": f"Box ({ANNA})"}}
     post.desk.subject = Subject("box", find=known.get, label="{name}")
     with model(calls("read_mails"), calls("pay", iban=name(scene, OTHER_IBAN), amount=EUROS)):
@@ -538,7 +524,7 @@ def test_a_request_is_found_by_the_address_in_its_label_and_no_view_keeps_one(
 
 
 @pytest.mark.proves("I36")
-def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: Scene) -> None:
+def test_live_update_has_values_only_for_reviewers(scene: Scene) -> None:
     run = scene.launch(f"{REFUND_1200} Her account is {IBAN}.")
     seen = {}
     for who in (scene.rita, scene.eve):
@@ -549,9 +535,7 @@ def test_a_live_update_has_values_for_a_reviewer_and_names_for_a_viewer(scene: S
     assert (IBAN in seen["eve"], PSEUDONYM.search(seen["eve"]) is None) == (False, False)
 
 
-def test_what_takes_no_value_in_costs_no_statement_and_what_does_costs_one(
-    scene: Scene, post: Post
-) -> None:
+def test_values_cost_one_statement_and_none_without(scene: Scene, post: Post) -> None:
     def statements(goal: str) -> dict[str, int]:
         with model(calls("find_person", email="nobody")), CaptureQueriesContext(connection) as seen:
             run = launch(scene, goal)
@@ -577,7 +561,7 @@ def test_a_desk_may_tell_its_models_the_domain_of_an_address(scene: Scene, post:
     assert post.called("send_message") == [{"to": [ANNA], "body": f"Hi {ANNA} (all)"}]
 
 
-def test_a_place_of_outsiders_that_the_result_has_not_is_refused_when_declared() -> None:
+def test_undeclared_outside_place_is_refused() -> None:
     desk = Desk(name="mails", title="Mails", subject=Subject("box", find={}.get))
     for place in ("text", "mails.body", "mails.size"):
         with pytest.raises(TypeError, match=place):

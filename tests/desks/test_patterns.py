@@ -189,7 +189,7 @@ def test_cases_end_otherwise_as_the_desk_says(company: Company) -> None:
     assert company.module.DONE == {}
 
 
-def test_specialists_sources_and_figures_get_values_and_nothing_keeps_them(
+def test_pattern_functions_get_values_that_are_not_stored(
     company: Company,
 ) -> None:
     owner, report, flow = (company.run(title) for title in ("owner", "report", "flow"))

@@ -81,7 +81,7 @@ class Executing(Session):
         return self.outcome(key)
 
 
-def test_an_order_is_lowered_taken_executed_elsewhere_and_reported(scene: Scene) -> None:
+def test_order_is_lowered_taken_executed_and_reported(scene: Scene) -> None:
     session = Executing(scene)
 
     waits = session.propose("k1", order())
@@ -160,9 +160,7 @@ def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("executed", "took"), [(True, "took"), (False, "did not take")])
-def test_a_report_that_comes_while_its_card_is_open_is_read_before_an_answer_counts(
-    scene: Scene, executed: bool, took: str
-) -> None:
+def test_report_during_an_open_card_is_shown_first(scene: Scene, executed: bool, took: str) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
     session.take("k1")
@@ -194,7 +192,7 @@ def test_a_report_that_comes_while_its_card_is_open_is_read_before_an_answer_cou
     assert (reasons(), faults()) == ([], set())
 
 
-def test_an_approval_whose_call_took_no_effect_by_a_persons_word_says_so(scene: Scene) -> None:
+def test_approval_shows_a_persons_no_effect(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order())
     approved = held(session)
@@ -214,7 +212,7 @@ def test_an_approval_whose_call_took_no_effect_by_a_persons_word_says_so(scene: 
 
 
 @pytest.mark.proves("F48")
-def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: Scene) -> None:
+def test_no_effect_cannot_be_recorded_under_a_valid_permit(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order("500.00"))
     session.take("k1")
@@ -241,7 +239,7 @@ def test_nobody_can_say_that_it_did_not_happen_while_its_permit_is_good(scene: S
 
 
 @pytest.mark.proves("F48")
-def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Scene) -> None:
+def test_ended_run_gives_no_permit_and_settles_late(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", order("500.00"))
     session.take("k1")
@@ -260,7 +258,7 @@ def test_a_run_that_ended_gives_no_permit_and_its_call_is_settled_late(scene: Sc
 
 
 @pytest.mark.proves("I30")
-def test_the_kill_switch_stops_what_is_not_taken_and_gives_no_further_permit(
+def test_kill_switch_stops_untaken_calls_and_permits(
     scene: Scene,
 ) -> None:
     session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
@@ -278,7 +276,7 @@ def test_the_kill_switch_stops_what_is_not_taken_and_gives_no_further_permit(
     assert session.report("k1")["status"] == "executed"
 
 
-def test_what_is_allowed_is_said_to_be_held_while_a_kill_switch_stands(scene: Scene) -> None:
+def test_allowed_call_shows_as_held_under_a_kill_switch(scene: Scene) -> None:
     session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
     session.propose("k1", command("make"))
     session.propose("k2", order())
@@ -328,7 +326,7 @@ def test_what_no_server_verifies_is_given_to_one_and_never_again(scene: Scene) -
     assert no.value.code == "reported"
 
 
-def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scene: Scene) -> None:
+def test_call_is_taken_only_while_allowed(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", command("rm -r build"))
     session.propose("k2", command("make"))
@@ -347,7 +345,7 @@ def test_a_call_is_taken_once_it_is_allowed_and_not_after_it_was_taken_back(scen
     assert not Effect.objects.exists()
 
 
-def test_a_call_that_nobody_took_is_not_begun_by_the_next_one_or_by_the_end(
+def test_untaken_call_is_not_begun_by_later_ones(
     scene: Scene,
 ) -> None:
     session = Executing(scene)
@@ -384,7 +382,7 @@ def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> N
     assert found.run == sessions[0].run
 
 
-def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out(
+def test_end_withdraws_untaken_calls_only(
     scene: Scene,
 ) -> None:
     session = Executing(scene)
@@ -425,7 +423,7 @@ def test_an_end_takes_back_what_is_allowed_and_not_taken_and_nothing_that_is_out
     assert (reasons(), faults()) == ([], set())
 
 
-def test_an_approval_whose_taking_is_refused_says_why_while_its_session_goes_on(
+def test_approval_shows_why_taking_was_refused(
     scene: Scene,
 ) -> None:
     session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
@@ -446,7 +444,7 @@ def test_an_approval_whose_taking_is_refused_says_why_while_its_session_goes_on(
     assert (reasons(), faults()) == ([], set())
 
 
-def test_what_its_agent_took_back_just_before_the_end_was_not_taken_back_by_it(
+def test_call_withdrawn_before_the_end_keeps_its_reason(
     scene: Scene,
 ) -> None:
     session = Executing(scene)
@@ -480,7 +478,7 @@ def test_a_session_that_goes_on_keeps_what_is_allowed(scene: Scene) -> None:
     assert fresh(session.run).stop_reason == "session_continued"
 
 
-def test_an_end_takes_back_what_was_not_taken_in_all_runs_of_its_session(scene: Scene) -> None:
+def test_end_withdraws_untaken_calls_of_all_session_runs(scene: Scene) -> None:
     let_one_call_fill_a_run(scene)
     session = Executing(scene)
     session.propose("out", command("ls"))
@@ -514,7 +512,7 @@ def test_an_end_takes_back_what_was_not_taken_in_all_runs_of_its_session(scene: 
     assert (reasons(), faults()) == ([], set())
 
 
-def test_what_was_reported_is_erased_with_its_subject_and_not_told_again(scene: Scene) -> None:
+def test_report_is_erased_with_its_subject(scene: Scene) -> None:
     session = Executing(scene)
     for key in ("k1", "k2"):
         session.propose(key, command("make"))
@@ -547,7 +545,7 @@ def test_a_number_that_not_every_language_reads_gets_no_permit(scene: Scene) -> 
     assert not Effect.objects.exists()
 
 
-def test_the_consoles_own_agents_are_not_offered_what_they_cannot_execute(scene: Scene) -> None:
+def test_console_agents_are_not_offered_foreign_tools(scene: Scene) -> None:
     run = go(scene.launch("Order axles.", desk="workshop", subject=workshop.SHOP))
 
     assert (run.state, Effect.objects.count()) == (RunState.DONE, 0)
@@ -559,7 +557,7 @@ def page(user: Any, name: str, *args: Any) -> str:
     return words(client.get(reverse(name, args=args)).content.decode())
 
 
-def test_every_page_says_who_executed_it_and_what_vouches_for_that(scene: Scene) -> None:
+def test_every_page_names_the_executor_and_its_evidence(scene: Scene) -> None:
     ada = scene.workspace.memberships.get(user__username="ada").user
     session = Executing(scene)
     session.propose("k1", order())
@@ -807,9 +805,7 @@ def test_a_call_is_taken_or_taken_back_as_its_session_ends(scene: Scene) -> None
     assert [end for end in ends if end not in (taken, taken_back)] == []
 
 
-def test_over_http_a_permit_is_its_agents_alone_and_has_the_values(
-    scene: Scene, settings: Any
-) -> None:
+def test_permit_over_http_is_private_and_has_values(scene: Scene, settings: Any) -> None:
     iban = "DE89370400440532013000"
     session, at = Executing(scene), timezone.now()
     other = Executing(scene, name="another").agent

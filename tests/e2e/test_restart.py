@@ -98,9 +98,7 @@ def restart(cluster: clusters.Cluster) -> None:
 
 
 @pytest.mark.proves("F21")
-def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
-    own: clusters.Cluster, dispatch: str
-) -> None:
+def test_database_restart_loses_and_doubles_nothing(own: clusters.Cluster, dispatch: str) -> None:
     scene = set_scene()
     amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
     restarted = Event()

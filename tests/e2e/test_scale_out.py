@@ -77,7 +77,7 @@ def adjust_request(site: str, scene: Scene, run: Run) -> None:
     post(site, scene.rita, path, action_sha256=found.action_sha256, **fields)
 
 
-def test_runs_launched_and_decided_in_the_browser_end_though_a_worker_is_killed(
+def test_browser_runs_end_although_a_worker_is_killed(
     scene: Scene,
 ) -> None:
     with serve() as site, three_workers() as workers:

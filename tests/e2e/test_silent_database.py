@@ -63,9 +63,7 @@ def own(tmp_path: Path) -> Iterator[Installation]:
 
 
 @pytest.mark.parametrize("dispatch", ["polling", "procrastinate"])
-def test_a_worker_told_to_stop_ends_though_its_database_says_nothing(
-    own: Installation, dispatch: str
-) -> None:
+def test_worker_stops_despite_a_silent_database(own: Installation, dispatch: str) -> None:
     server = urlsplit(own.url)
     wire = Wire(server.hostname or "", server.port or 5432)
     near = server._replace(netloc=f"{server.username}@127.0.0.1:{wire.port}").geturl()

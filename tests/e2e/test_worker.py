@@ -52,7 +52,7 @@ def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(  # engine/test_crash.py dies at every call and commit, in one process
     "point", ["gateway.after_call:1", "gateway.before_call:2"], ids=["refund", "letter"]
 )
-def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
+def test_refund_is_paid_once_although_its_worker_dies(
     scene: Scene, model: ReplayServer, point: str
 ) -> None:
     run = scene.launch()
@@ -78,9 +78,7 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
 
 
 @pytest.mark.proves("F10")
-def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
-    scene: Scene, model: ReplayServer
-) -> None:
+def test_worker_killed_during_a_model_call_is_replaced(scene: Scene, model: ReplayServer) -> None:
     model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.0}, *SCRIPT[:2]])
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)) as worker:
@@ -98,9 +96,7 @@ def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
 
 
 @pytest.mark.proves("F9")
-def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
-    scene: Scene, model: ReplayServer
-) -> None:
+def test_stopped_worker_exits_0_and_releases_its_run(scene: Scene, model: ReplayServer) -> None:
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)) as worker:
         until(has_state(run, RunState.WAITING))
@@ -111,7 +107,7 @@ def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
 
 
 @pytest.mark.proves("I25", "F11")
-def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more_and_says_so(
+def test_worker_frozen_past_its_lease_writes_nothing(
     scene: Scene, model: ReplayServer, tmp_path: Path
 ) -> None:
     model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.5}, *SCRIPT[:2], *SCRIPT[:2]])
@@ -149,7 +145,7 @@ def test_one_worker_waits_for_many_models_at_once(scene: Scene, model: ReplaySer
     assert waiting_for_a_model == 20
 
 
-def test_run_pattern_prints_exactly_one_document_from_a_real_process(scene: Scene) -> None:
+def test_run_pattern_prints_exactly_one_document(scene: Scene) -> None:
     ended = manage(
         "run_pattern",
         "supervisor",

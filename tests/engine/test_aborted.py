@@ -278,9 +278,7 @@ def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
     "name",
     [pytest.param(name, marks=[pytest.mark.both] * (name in EACH_WAY)) for name in OPERATIONS],
 )
-def test_an_operation_that_breaks_off_leaves_no_change_without_its_event(
-    scene: Scene, ada: User, name: str
-) -> None:
+def test_broken_operation_leaves_no_unrecorded_change(scene: Scene, ada: User, name: str) -> None:
     for number in count(1):
         act = OPERATIONS[name](scene, ada)
         before = state(), count_events()
@@ -308,7 +306,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
 @pytest.mark.proves("I24", "I32", "F20")
 @pytest.mark.both
 @pytest.mark.parametrize("error", [Crash, cut_off], ids=["a worker dies", "a connection is cut"])
-def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
+def test_run_broken_at_any_write_pays_once(
     scene: Scene, error: Callable[[], BaseException]
 ) -> None:
     reached: Counter[str] = Counter()

@@ -87,7 +87,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
 
 
 @pytest.mark.proves("F46")
-def test_the_demo_model_mails_what_is_owed_once_it_hears_of_the_payment(scene: Scene) -> None:
+def test_demo_model_sends_the_owed_mail(scene: Scene) -> None:
     admin, mailing = scene.add("ada", Role.ADMIN), (Scope.TOOL, "send_refund_email")
     scene.publish(STRICT.as_json(), admin)
     press(scene, admin, *mailing)
@@ -129,9 +129,7 @@ def test_a_mail_that_failed_is_sent_by_running_the_run_again(scene: Scene, setti
 
 @pytest.mark.both
 @pytest.mark.proves("F46")
-def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
-    scene: Scene, server: ReplayServer
-) -> None:
+def test_untold_paid_customer_needs_attention(scene: Scene, server: ReplayServer) -> None:
     eve, home = client_of(scene.eve), reverse("home")
     first = ended_after_paying(scene, server)
     page = eve.get(home).text
@@ -282,9 +280,7 @@ def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
 @pytest.mark.proves("F46")
 @pytest.mark.parametrize("point", ["gateway.before_call", "gateway.after_call"])
 @pytest.mark.usefixtures("_nothing_takes_long")
-def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(
-    scene: Scene, point: str
-) -> None:
+def test_payment_of_a_cancelled_run_counts_for_the_next(scene: Scene, point: str) -> None:
     """The run is cancelled and launched again during its call, which then pays."""
     first = scene.launch(REFUND_500)
     later: list[Run] = []

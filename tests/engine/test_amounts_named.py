@@ -68,9 +68,7 @@ def charge_of(run: Run, amount_minor: int) -> None:
     charge.update(amount_minor=amount_minor)
 
 
-def test_what_the_agent_chose_from_a_limit_that_it_was_told_waits(
-    scene: Scene, server: FaultyServer
-) -> None:
+def test_amount_taken_from_a_told_limit_needs_a_person(scene: Scene, server: FaultyServer) -> None:
     paying(server, 1000.0)
 
     run = advance(scene.launch(ASKS))
@@ -149,9 +147,7 @@ def test_an_amount_that_the_policy_lowers_keeps_who_named_it(
     assert len(rules_asking(run)) == 1
 
 
-def test_an_amount_of_what_a_person_wrote_who_sent_it_back_is_theirs(
-    scene: Scene, server: FaultyServer
-) -> None:
+def test_amount_in_a_send_back_is_the_persons(scene: Scene, server: FaultyServer) -> None:
     paying(server, 700.0)
     run = advance(scene.launch(ASKS))
     held = Escalation.objects.get(run=run)

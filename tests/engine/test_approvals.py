@@ -173,9 +173,7 @@ def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ad
 
 
 @pytest.mark.proves("I41")
-def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
-    scene: Scene, ada: User
-) -> None:
+def test_amount_lowered_by_policy_is_not_the_persons(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     approve(run, ada)
     refund_by_phone(run, 40000)
@@ -222,9 +220,7 @@ OTHER_QUESTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.proves("I41")
 @pytest.mark.parametrize("kind", OTHER_QUESTIONS)
-def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
-    scene: Scene, ada: User, kind: str
-) -> None:
+def test_approved_non_call_shows_its_cancelled_run(scene: Scene, ada: User, kind: str) -> None:
     run = go(scene.launch(**OTHER_QUESTIONS[kind]))
     assert approve(run, ada).kind == kind
 
@@ -334,9 +330,7 @@ def under(scene: Scene, **limits: Any) -> None:
 
 @pytest.mark.both
 @pytest.mark.proves("I43")
-def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
-    scene: Scene, ada: User
-) -> None:
+def test_policy_caps_a_persons_daily_grants(scene: Scene, ada: User) -> None:
     under(scene, reviewer_daily_minor=150000)
     first, second = go(scene.launch()), go(scene.launch())
     approve(first, ada)
@@ -350,9 +344,7 @@ def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
 
 @pytest.mark.both
 @pytest.mark.proves("I43")
-def test_what_was_paid_and_granted_counts_in_its_day_and_window_only(
-    scene: Scene, ada: User
-) -> None:
+def test_payments_and_grants_count_in_their_window_only(scene: Scene, ada: User) -> None:
     under(scene, reviewer_daily_minor=150000)
     first, second = go(scene.launch()), go(scene.launch())
     approve(first, scene.rita, 70000)

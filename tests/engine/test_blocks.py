@@ -70,9 +70,7 @@ def test_an_agent_that_slipped_is_told_why_and_does_its_work(
 
 
 @pytest.mark.proves("I46")
-def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(
-    scene: Scene, play: Callable[..., Run]
-) -> None:
+def test_lost_agent_gets_three_tries_and_a_list(scene: Scene, play: Callable[..., Run]) -> None:
     run = play(scene, CONTEXT, *[STRANGER] * 9)
 
     assert (run.stop_reason, payments(run)) == ("supervisor_block:subject_mismatch", [])
@@ -118,7 +116,7 @@ UNREADABLE = {
 @pytest.mark.proves("I46")
 @pytest.mark.both  # PostgreSQL stores no NUL
 @pytest.mark.parametrize("slip", UNREADABLE)
-def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
+def test_paid_run_outlives_an_unusable_reply(
     scene: Scene, play: Callable[..., Run], slip: str
 ) -> None:
     reply, why = UNREADABLE[slip]
@@ -175,7 +173,7 @@ def test_a_slip_before_a_block_hides_no_call_that_was_not_made(
 
 
 @pytest.mark.proves("I46")
-def test_who_proposed_something_odd_and_says_done_has_done_nothing(
+def test_odd_proposal_then_done_counts_as_nothing_done(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
     run = play(scene, CONTEXT, REFUND.replace("500", "0.001"), FINAL)
@@ -201,7 +199,7 @@ def publish(scene: Scene, **limits: Any) -> None:
     type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
 
 
-def test_who_has_made_all_its_calls_is_told_and_answers_with_what_it_knows(
+def test_agent_at_its_call_limit_is_told_and_answers(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
     publish(scene, max_tool_calls=1)
@@ -213,7 +211,7 @@ def test_who_has_made_all_its_calls_is_told_and_answers_with_what_it_knows(
     assert block["sentence"] == "This run has made the 1 call that its policy allows."
 
 
-def test_nobody_is_asked_about_a_call_too_many_and_no_answer_stands_for_it(
+def test_excess_call_asks_nobody_and_is_not_answered(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
     publish(scene, max_tool_calls=1)

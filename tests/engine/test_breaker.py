@@ -65,7 +65,7 @@ def let_rest_end(*runs: Run) -> None:
 
 
 @pytest.mark.proves("F27", "F36")
-def test_after_failures_in_a_row_runs_wait_without_a_worker_whatever_its_clock_says(
+def test_after_failures_runs_wait_without_a_worker(
     scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now
@@ -139,9 +139,7 @@ def test_a_server_that_refuses_one_question_is_there(scene: Scene, server: Repla
 
 
 @pytest.mark.proves("F24")
-def test_a_call_has_its_full_time_however_little_its_run_has_left(
-    scene: Scene, server: ReplayServer
-) -> None:
+def test_call_gets_its_full_time_near_the_runs_end(scene: Scene, server: ReplayServer) -> None:
     server.load("model", [{"fault": "timeout", "times": 9}])
 
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.5):
@@ -153,9 +151,7 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
 
 
 @pytest.mark.proves("F27")
-def test_a_question_that_fails_while_others_are_answered_ends_its_run_at_last(
-    scene: Scene, server: ReplayServer
-) -> None:
+def test_question_that_alone_keeps_failing_ends_its_run(scene: Scene, server: ReplayServer) -> None:
     server.load("model", [{"fault": "http_500", "times": 999}])
     run = go(scene.launch(REFUND_500))
 
@@ -192,7 +188,7 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
         ),
     ],
 )
-def test_a_run_that_asks_during_the_one_call_does_not_miss_its_answer(
+def test_run_asking_during_a_probe_gets_its_result(
     scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
 ) -> None:
     fail_until_left_alone(scene, server)

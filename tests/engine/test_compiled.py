@@ -33,7 +33,7 @@ def test_a_text_of_the_query_itself_is_compared_to_the_letter(scene: Scene) -> N
     assert (rename(pk=other.pk), rename(pk=run.pk), fresh(run).goal) == (0, 1, f"{goal}!")
 
 
-def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Scene) -> None:
+def test_postgresql_keeps_a_statements_plan(scene: Scene) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite's driver keeps statements by itself")
     by_subject = CompiledSelect(lambda: Run.objects.filter(event_count=Param("subject")).only("pk"))
@@ -75,7 +75,7 @@ def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
     assert Run.objects.filter(goal="Another").count() == 1  # sent, and not in a transaction
 
 
-def test_what_was_skipped_after_an_error_is_not_taken_for_prepared(scene: Scene) -> None:
+def test_skipped_statement_does_not_count_as_prepared(scene: Scene) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite sends one statement at a time")
     run = scene.launch()
@@ -95,7 +95,7 @@ def test_what_was_skipped_after_an_error_is_not_taken_for_prepared(scene: Scene)
     assert by_key.all(pk=run.pk) == [run]
 
 
-def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) -> None:
+def test_statement_is_prepared_again_after_a_change(scene: Scene) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite compiles a statement anew when the schema has changed")
     run = scene.launch()

@@ -73,7 +73,7 @@ def test_a_refund_whose_connection_is_cut_is_paid_once(
 
 
 @pytest.mark.proves("F45")
-def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
+def test_always_cut_refund_is_given_up_and_released(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = cut(monkeypatch, "issue_refund", times=ALWAYS, after=False)
@@ -130,7 +130,7 @@ def test_a_letter_whose_connection_is_cut_is_sent_once(
 
 @pytest.mark.both
 @pytest.mark.proves("F4")
-def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
+def test_letter_with_a_cut_look_up_is_sent_later(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, mailoutbox: list[EmailMessage]
 ) -> None:
     """As by a server that restarts."""
@@ -147,7 +147,7 @@ def test_a_letter_whose_look_up_is_cut_too_is_sent_by_the_next_worker(
 
 @pytest.mark.proves("F45")
 @pytest.mark.parametrize(("name", "left"), [("_hand_over", 0), ("update_row", 1)])
-def test_a_letter_that_was_begun_when_its_connection_is_cut_is_put_to_a_person(
+def test_cut_letter_needs_a_person(
     scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
     mailoutbox: list[EmailMessage],

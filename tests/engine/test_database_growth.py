@@ -26,9 +26,7 @@ def test_when_a_limit_is_reached(size: int, limit: int, growth: int, days: float
     assert days_left(size=size, limit=limit, growth=growth) == days
 
 
-def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overview_forecasts_a_full_database(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     scene, at = set_scene(), timezone.now()
     for _ in range(4):
         scene.launch()

@@ -69,7 +69,7 @@ def seconds_of(run: Run) -> float:
     return (run.ended_at - begun).total_seconds()
 
 
-def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
+def test_hanging_worker_holds_no_run_beyond_its_deadline(
     monkeypatch: pytest.MonkeyPatch, release: threading.Event
 ) -> None:
     run = launch_report(set_scene(), max_seconds=SECONDS, call_seconds=60)

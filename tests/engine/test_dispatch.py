@@ -139,7 +139,7 @@ def test_a_bell_rings_only_if_its_transaction_commits(scene: Scene) -> None:
 
 
 @pytest.mark.proves("F14")
-def test_a_sweep_rings_no_second_time_for_a_run_that_has_its_bell(scene: Scene) -> None:
+def test_sweep_rings_once_per_run(scene: Scene) -> None:
     scene.launch(REFUND_500)
     before = jobs()
 
@@ -161,7 +161,7 @@ def test_a_run_that_is_to_wait_is_not_begun_before_its_time(scene: Scene) -> Non
     assert jobs() == []
 
 
-def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: Scene) -> None:
+def test_early_woken_run_needs_no_sweep(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     far = timezone.now() + timedelta(hours=1)
     Run.objects.filter(pk=run.pk).update(wake_at=far)

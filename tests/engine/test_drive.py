@@ -112,7 +112,7 @@ def test_a_strand_that_waits_does_not_hold_up_its_siblings() -> None:
     assert strand.outcome.value["ask"].value["decision"] == "approved"
 
 
-def test_a_strand_that_has_to_wait_throws_nothing_of_its_siblings_away() -> None:
+def test_waiting_strand_keeps_its_siblings_work() -> None:
     soon, late = timedelta(hours=1), timedelta(hours=2)
     waits = {"all/a/work": late, "all/b/work": soon}
 
@@ -220,7 +220,7 @@ def test_nothing_is_begun_beside_a_flow_that_has_diverged() -> None:
     assert world.calls == ["both/known/ask"]
 
 
-def test_no_more_flows_run_at_once_than_wanted_and_all_of_them_end() -> None:
+def test_flows_stay_within_their_limit_and_all_end() -> None:
     under_way: set[str] = set()
     most: list[int] = []
 
@@ -290,7 +290,7 @@ def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
     assert kept == [["before", "all/quick/quick"]]
 
 
-def test_a_drive_that_is_broken_off_ends_though_a_step_takes_that_for_its_own() -> None:
+def test_cancelled_drive_ends_despite_a_steps_mistake() -> None:
     class Deaf(MemoryWorld):
         async def do(self, key: str, effect: Request) -> Reply:
             # As when a call is cut at its deadline though its reply has just come.

@@ -78,9 +78,7 @@ def launch_imported(scene: Scene, *, days: int | None) -> Run:
         (None, "No refund is possible. The customer has paid nothing yet."),
     ],
 )
-def test_a_workspace_without_subscriptions_is_answered_from_its_charges(
-    days: int | None, told: str
-) -> None:
+def test_eligibility_without_subscriptions_uses_charges(days: int | None, told: str) -> None:
     run = launch_imported(set_scene(), days=days)
     assert not Subscription.objects.filter(customer__book=run.book_id).exists()
 

@@ -153,7 +153,7 @@ def held(session: Session) -> Escalation:
     return Escalation.objects.get(run=session.run, state=EscalationState.OPEN)
 
 
-def test_a_call_that_two_people_allow_says_so_until_the_first_has() -> None:
+def test_call_for_two_people_says_so_until_the_first() -> None:
     tiered = set_tiered()
     session = Session(tiered.scene)
     session.propose("k0", LOOK)
@@ -262,7 +262,7 @@ def test_what_was_lowered_is_not_paid_again_at_the_lower_amount(scene: Scene) ->
     assert payments(session.run) == [80000]
 
 
-def test_what_a_person_rejected_is_not_done_smaller_or_in_other_words(scene: Scene) -> None:
+def test_rejected_call_is_not_done_smaller_or_reworded(scene: Scene) -> None:
     publish_for_agents(scene)
     session = asking(scene)
     decide_request(held(session), scene.rita, approve=False, comment="no")
@@ -343,7 +343,7 @@ def test_a_session_whose_call_waits_for_a_person_is_not_silent(scene: Scene) -> 
     assert fresh(session.run).state == RunState.WAITING
 
 
-def test_a_paused_agent_proposes_nothing_and_reads_what_it_proposed(scene: Scene) -> None:
+def test_paused_agent_reads_but_does_not_propose(scene: Scene) -> None:
     session = Session(scene)
     session.propose("k0", LOOK)
     ExternalAgent.objects.filter(pk=session.agent.pk).update(paused_at=timezone.now())
@@ -515,7 +515,7 @@ def test_whoever_saw_the_key_of_a_call_does_not_decide_it(
 
 
 @pytest.mark.proves("I55")
-def test_an_agent_that_obeys_an_invoice_does_not_name_its_payee_by_its_goal() -> None:
+def test_obeyed_invoices_payee_is_not_named_by_the_goal() -> None:
     goal = "Pay Kanzlei Brandt (P-103) EUR 120.00 for invoice INV-21."
     session = Session(bank_scene(), goal=goal, desk="bank", subject="main")
     session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-21"}))
@@ -570,7 +570,7 @@ def test_six_at_once_open_one_session_and_make_one_call(scene: Scene, crowd: Con
 @pytest.mark.both
 @pytest.mark.proves("F47")
 @pytest.mark.slow
-def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene) -> None:
+def test_worker_dying_anywhere_pays_once(scene: Scene) -> None:
     sessions: dict[Run, Session] = {}
 
     def launch() -> Run:
@@ -598,7 +598,7 @@ def test_a_worker_that_dies_anywhere_pays_once_and_tells_the_agent(scene: Scene)
 @pytest.mark.parametrize(
     ("took_effect", "status"), [(True, "executed"), (False, "not_executed"), (None, "unknown")]
 )
-def test_a_call_of_unknown_outcome_is_told_as_unknown_until_somebody_knows(
+def test_unknown_outcome_is_reported_as_unknown(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, took_effect: bool | None, status: str
 ) -> None:
     publish_for_agents(scene)
@@ -630,7 +630,7 @@ def end_run(run: Run) -> None:
     launching.cancel(run_id=run.pk, by=ada, reason="enough", at=at)
 
 
-def test_a_call_that_waits_when_its_session_is_stopped_was_not_executed(scene: Scene) -> None:
+def test_waiting_call_of_a_stopped_session_is_not_executed(scene: Scene) -> None:
     session = asking(scene)
 
     end_run(session.run)
@@ -667,7 +667,7 @@ def test_a_held_call_that_is_taken_back_is_not_carried_out(scene: Scene) -> None
     assert faults() == set()
 
 
-def test_a_call_is_taken_back_before_it_is_ruled_on_and_after_a_yes(scene: Scene) -> None:
+def test_call_is_withdrawn_before_review_and_after_approval(scene: Scene) -> None:
     session = Session(scene)
     session.put("k0", LOOK)
     session.put("k1", refund(500))
@@ -813,7 +813,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
 
 @pytest.mark.both
 @pytest.mark.usefixtures("_nothing_takes_long")
-def test_rule_and_sentence_are_those_of_the_ruling_for_which_a_call_waits(scene: Scene) -> None:
+def test_waiting_call_names_its_rule_and_sentence(scene: Scene) -> None:
     publish_for_agents(scene, caps={"USD": {"workspace_daily_minor": 80000}})
     other, session = Session(scene, "other", name="other"), Session(scene)
     session.propose("k0", LOOK)
@@ -836,7 +836,7 @@ def test_rule_and_sentence_are_those_of_the_ruling_for_which_a_call_waits(scene:
     assert (told["rule"], told["sentence"]) == (deciding["rule"], deciding["sentence"])
 
 
-def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(
+def test_approval_shows_the_kill_switch_that_stopped_it(
     scene: Scene,
 ) -> None:
     publish_for_agents(scene)
@@ -864,7 +864,7 @@ def test_an_approval_that_a_kill_switch_stops_says_so_while_its_session_goes_on(
 
 @pytest.mark.both
 @pytest.mark.proves("W34")
-def test_an_agent_proposes_as_often_in_a_minute_as_its_policy_says(scene: Scene) -> None:
+def test_policy_limits_an_agents_proposals_per_minute(scene: Scene) -> None:
     Session(scene)
     publish_for_agents(scene, calls_per_minute=2)
     session = Session(scene, "case-2")
@@ -937,9 +937,7 @@ def test_what_was_looked_up_before_a_border_counts_after_it(scene: Scene) -> Non
 
 @pytest.mark.both
 @pytest.mark.parametrize("how", ["decided", "stopped", "failed"])
-def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
-    scene: Scene, how: str
-) -> None:
+def test_end_waits_for_earlier_runs_of_its_session(scene: Scene, how: str) -> None:
     publish_for_agents(scene, max_tool_calls=1)
     session = Session(scene)
     session.propose("k0", LOOK)
@@ -976,7 +974,7 @@ def test_an_end_waits_for_what_is_open_in_the_earlier_runs_of_its_session(
     assert (reasons(), faults()) == ([], set())
 
 
-def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scene) -> None:
+def test_kill_switch_between_runs_stops_both_payments(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
     session, ada = Session(scene), scene.add("ada", Role.ADMIN)
     session.propose("k0", LOOK)
@@ -1005,7 +1003,7 @@ def test_a_kill_switch_at_the_border_stops_what_either_run_would_pay(scene: Scen
 
 @pytest.mark.both
 @pytest.mark.proves("I55")
-def test_a_session_goes_on_only_once_the_order_of_its_calls_is_settled(scene: Scene) -> None:
+def test_session_continues_once_its_order_is_settled(scene: Scene) -> None:
     publish_for_agents(scene, max_tool_calls=2)
     session = Session(scene)
     session.put("k0", LOOK)

@@ -93,7 +93,7 @@ def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
 
 @pytest.mark.proves("F16")
 @sqlite_only
-def test_a_table_that_takes_no_write_for_minutes_makes_no_run_poison(scene: Scene) -> None:
+def test_locked_table_makes_no_run_poisonous(scene: Scene) -> None:
     """As while an index is built: each claim fails, and counts."""
     run, waited = scene.launch(REFUND_500), timedelta()
     with connection.cursor() as cursor:

@@ -63,7 +63,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
 
 @pytest.mark.proves("I15")
 @pytest.mark.usefixtures("_nothing_takes_long")
-def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
+def test_refund_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
 
     def somebody_else_refunds(point: str) -> None:
@@ -192,9 +192,7 @@ def test_a_person_settles_what_nobody_could_tell(
 
 
 @pytest.mark.proves("F34")
-def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_payment_overrules_a_persons_no(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     real = TOOLS["issue_refund"].function
 
     def pays_late(context: DeskCall, **args: Any) -> Any:
@@ -260,7 +258,7 @@ def test_a_refusal_that_was_recorded_since_outweighs_it_too(
         ({"status": "ok", "refund": {"amount_minor": -1}}, "tool_bad_result:issue_refund"),
     ],
 )
-def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
+def test_result_out_of_contract_stops_and_releases(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any, stop_reason: str
 ) -> None:
     exchange(monkeypatch, "issue_refund", function=lambda context, **args: said)
@@ -309,7 +307,7 @@ def test_a_result_that_cannot_be_kept_stops_the_run(
 
 @pytest.mark.proves("F35")
 @pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
-def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
+def test_payment_with_an_unstorable_receipt_is_found_by_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
     real = TOOLS["issue_refund"].function
@@ -325,9 +323,7 @@ def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
 
 
 @pytest.mark.proves("F35")
-def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unstorable_receipt_needs_a_person(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     real = TOOLS["issue_refund"].function
     endless = {"status": "ok", "receipt": UNFIT["megabytes"]}
 
@@ -376,7 +372,7 @@ def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     assert mails(run) == [50000]
 
 
-def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scene) -> None:
+def test_run_cancelled_during_a_call_records_its_outcome(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     calls = 0
 
@@ -419,7 +415,7 @@ def again(run: Run) -> Run:
     return go(run)
 
 
-def test_a_mail_that_the_ledger_says_was_sent_is_not_asked_about_nor_sent_again(
+def test_mail_in_the_ledger_is_neither_asked_about_nor_resent(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchange(monkeypatch, "send_refund_email", find=None)
@@ -485,7 +481,7 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
     assert Effect.objects.get(run=run).state == EffectState.DONE
 
 
-def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
+def test_failed_write_without_look_up_needs_a_person(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = TOOLS["issue_refund"].function
@@ -502,7 +498,7 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
 
 
-def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
+def test_reply_in_time_counts_for_a_late_worker(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, loops = TOOLS["issue_refund"].function, list[asyncio.AbstractEventLoop]()
@@ -572,7 +568,7 @@ def test_the_wait_for_a_thread_is_not_part_of_a_calls_time(
     assert (run.stop_reason, payments(run)) == ("success", [50000])
 
 
-def test_a_payment_that_no_thread_took_was_not_made_and_nobody_is_asked(
+def test_payment_without_a_thread_was_not_made(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, submit, calls = scene.launch(REFUND_500), TOOL_THREADS.submit, count(1)
@@ -607,7 +603,7 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
     assert Effect.objects.get(run=run).state == EffectState.REFUSED
 
 
-def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
+def test_hanging_look_up_ends_after_a_calls_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*args: Any, **named: Any) -> Any:

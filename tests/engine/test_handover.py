@@ -59,9 +59,7 @@ def events_of(request: Escalation) -> list[dict[str, Any]]:
 
 
 @pytest.mark.proves("I50")
-def test_a_handed_over_request_is_the_receivers_and_the_record_says_so(
-    scene: Scene, ada: User, waiting: Escalation
-) -> None:
+def test_handed_over_request_is_the_receivers(scene: Scene, ada: User, waiting: Escalation) -> None:
     team = leads(scene, ada)
     sharing.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
     later(waiting, ada)

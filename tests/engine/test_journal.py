@@ -55,7 +55,7 @@ def lose(journal: Journal) -> None:
 
 
 @pytest.mark.breaks("I32")  # a run that nobody drives
-def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
+def test_step_ending_during_its_first_commit_is_ended() -> None:
     journal = claim_launched()
 
     async def beside() -> None:
@@ -216,7 +216,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
 
 
 @pytest.mark.usefixtures("_nothing_takes_long")
-def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
+def test_free_question_is_not_committed_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal, found = claim_launched(), list[list[str]]()
@@ -252,7 +252,7 @@ def test_a_question_that_takes_long_is_seen_while_it_is_asked(
     assert reply.value["text"] == "said"
 
 
-def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
+def test_worker_that_lost_its_run_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal = claim_launched()
@@ -270,7 +270,7 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
     assert begun(journal) == []
 
 
-def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhile(
+def test_server_failure_counts_although_the_run_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     journal = claim_launched()
@@ -312,7 +312,7 @@ def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.Monke
 
 
 @pytest.mark.breaks("I32")
-def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None:
+def test_cancelled_flow_waits_for_its_commit() -> None:
     journal, reached, go_on = claim_launched(), Event(), Event()
 
     def work(at: object) -> None:
@@ -357,7 +357,7 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
     assert begun(journal) == []
 
 
-def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> None:
+def test_commit_waits_for_another_under_way() -> None:
     journal, reached, go_on = claim_launched(), Event(), Event()
 
     def note_refusal(commit: Commit) -> None:

@@ -93,7 +93,7 @@ def test_a_switch_stops_the_writes_of_its_scope(
 @pytest.mark.both
 @pytest.mark.proves("I30")
 @pytest.mark.parametrize("is_bound", [True, False])
-def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
+def test_unmade_call_of_a_dead_worker_stays_unmade(
     scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch, is_bound: bool
 ) -> None:
     wait_no_time(monkeypatch)
@@ -119,9 +119,7 @@ def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press
     assert payments(run) == []
 
 
-def test_a_call_whose_worker_stood_still_past_its_lease_is_not_made(
-    scene: Scene, settings: Any
-) -> None:
+def test_call_of_a_hung_worker_is_not_made(scene: Scene, settings: Any) -> None:
     settings.OPSCONSOLE_LEASE_SECONDS = 1
     run, reached = scene.launch(REFUND_500), list[str]()
 
@@ -200,9 +198,7 @@ def test_frozen_requests_do_not_keep_the_sweep_from_others(
     assert other.state == EscalationState.EXPIRED
 
 
-def test_a_request_that_is_opened_under_a_switch_is_frozen_from_its_start(
-    scene: Scene, admin: User
-) -> None:
+def test_request_opened_under_a_switch_is_frozen(scene: Scene, admin: User) -> None:
     press(scene, admin, Scope.TOOL, "issue_refund")
 
     escalation = waiting(scene.launch())

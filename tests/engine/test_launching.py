@@ -59,7 +59,7 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I44")
-def test_nobody_launches_under_a_recorded_cases_version_from_the_form(scene: Scene) -> None:
+def test_form_refuses_a_recorded_cases_version(scene: Scene) -> None:
     at, ada = timezone.now(), scene.add("ada", Role.ADMIN)
     replay = workspaces.policy_version(scene.workspace, REFERENCE, at=at, is_replay=True)
 
@@ -77,7 +77,7 @@ def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -
 
 
 @pytest.mark.proves("I44")
-def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) -> None:
+def test_scenario_only_narrows_the_published_policy(scene: Scene) -> None:
     tighten_policy(scene)
     fields = {"token": "a1", "scenario": "partial-report"}
 

@@ -45,7 +45,7 @@ def settle(scene: Scene, run: Run) -> bool:
 
 
 @pytest.mark.proves("F20")
-def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice() -> None:
+def test_commit_with_a_lost_answer_happens_once() -> None:
     scene, asked = set_scene(), 0
     with between() as proxy:
         for number in count(1):

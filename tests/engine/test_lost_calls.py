@@ -51,7 +51,7 @@ def asked_about(run: Run) -> list[tuple[str, str]]:
 
 
 @pytest.mark.proves("F45")
-def test_what_a_tool_that_is_once_finds_after_its_own_time_counts(
+def test_late_finding_of_a_once_tool_counts(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited = wait_no_time(monkeypatch, once.finish)
@@ -63,7 +63,7 @@ def test_what_a_tool_that_is_once_finds_after_its_own_time_counts(
 
 
 @pytest.mark.proves("I8", "F45")
-def test_a_tool_that_is_once_and_finds_nothing_is_put_to_a_person(
+def test_once_tool_without_a_finding_needs_a_person(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited = wait_no_time(monkeypatch)
@@ -106,7 +106,7 @@ def test_no_other_end_of_a_tool_that_is_once_is_taken_for_a_no(
 @pytest.mark.proves("I8", "I28")
 @pytest.mark.slow
 @pytest.mark.parametrize("finishes", [True, False])
-def test_a_tool_that_is_once_is_not_called_again_after_its_worker_was_killed(
+def test_once_tool_is_not_repeated_after_a_kill(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, finishes: bool
 ) -> None:
     run, pids = scene.launch(REFUND_500), list[int]()
@@ -150,9 +150,7 @@ def test_a_call_that_times_out_on_its_own_is_lost_too(
 
 
 @pytest.mark.proves("F45")
-def test_a_refund_that_is_cut_off_each_time_is_found_after_its_own_time(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_always_cut_refund_is_found_later(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     real, calls = TOOLS["issue_refund"], list[Callable[[], object]]()
 
     def call(context: DeskCall, **args: Any) -> Any:
@@ -212,7 +210,7 @@ def age(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
 
 @pytest.mark.both
 @pytest.mark.proves("I8")
-def test_a_sweep_does_not_take_nothing_for_a_no_of_a_tool_that_is_once(
+def test_sweep_does_not_trust_not_found_of_a_once_tool(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait_no_time(monkeypatch, partial(cancel, scene))
@@ -252,7 +250,7 @@ def test_a_sweep_asks_no_earlier_than_a_tool_may_take(
 
 @pytest.mark.both
 @pytest.mark.parametrize("error", [ConnectionRefusedError("away"), ProgrammingError("no table")])
-def test_a_look_up_that_fails_is_a_line_a_minute_and_holds_nothing_else_up(
+def test_failing_look_up_is_logged_rarely_and_blocks_nothing(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, caplog: Any, error: Exception
 ) -> None:
     wait_no_time(monkeypatch, partial(cancel, scene))

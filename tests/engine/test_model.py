@@ -22,7 +22,7 @@ MET = (
 
 
 @pytest.mark.proves("I23", "I24", "F36", "F38")
-def test_whatever_happens_in_whatever_order_the_record_stays_true() -> None:
+def test_record_stays_true_in_any_order_of_events() -> None:
     met: Counter[str] = Counter()
     for seed in range(SEQUENCES):
         engine = Engine(seed)

@@ -112,9 +112,7 @@ def test_a_run_that_has_paid_still_mails_after_an_outage(scene: Scene) -> None:
 
 @pytest.mark.proves("F27")
 @pytest.mark.parametrize("key", ["within-limit", "routed", "morning-report", "reply"])
-def test_every_pattern_waits_and_goes_on_wherever_its_model_was_lost(
-    scene: Scene, key: str
-) -> None:
+def test_every_pattern_outlasts_a_lost_model(scene: Scene, key: str) -> None:
     run = scene.launch_scenario(key)
     with faulty_server(timeout=5) as server:
 

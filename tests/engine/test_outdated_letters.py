@@ -77,7 +77,7 @@ def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None
 
 
 @pytest.mark.proves("I10")
-def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_person(
+def test_charge_during_the_agents_turn_sends_letter_to_a_person(
     scene: Scene,
 ) -> None:
     escalation = request_of(reply(scene, OURS, meanwhile=charge_anew))
@@ -95,7 +95,7 @@ def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_perso
 
 
 @pytest.mark.proves("I10")
-def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
+def test_passed_day_is_shown_before_a_letter_is_sent(
     scene: Scene,
 ) -> None:
     escalation = request_of(reply(scene, OWN))
@@ -113,9 +113,7 @@ def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
 
 @pytest.mark.proves("I10")
 @pytest.mark.parametrize("corrected", [False, True])
-def test_what_changes_between_the_yes_and_the_mail_is_asked_about_again(
-    scene: Scene, corrected: bool
-) -> None:
+def test_change_between_approval_and_mail_asks_again(scene: Scene, corrected: bool) -> None:
     escalation = request_of(reply(scene, OWN))
     letter = escalation.action["args"]["message"]
     decide(scene, escalation, letter.replace("Max", "Moritz") if corrected else "")

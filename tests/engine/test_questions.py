@@ -84,7 +84,7 @@ def test_a_run_keeps_the_version_it_was_launched_under() -> None:
 
 
 @pytest.mark.proves("F37")
-def test_a_run_of_a_newer_version_waits_for_a_worker_that_knows_it() -> None:
+def test_newer_run_waits_for_a_newer_worker() -> None:
     run = set_scene().launch()
     Run.objects.filter(pk=run.pk).update(question_version=patterns.QUESTION_VERSION + 1)
 

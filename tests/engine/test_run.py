@@ -169,7 +169,7 @@ def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) ->
     assert payments(run) == []
 
 
-def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene) -> None:
+def test_cancelled_run_pays_nothing_and_closes_its_request(scene: Scene) -> None:
     run = go(scene.launch())
 
     launching.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
@@ -273,7 +273,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     assert go(run).outcome == {"answer": "approved", "came_of": "answered"}
 
 
-def test_a_run_is_driven_though_its_steps_could_not_be_read_at_first(
+def test_run_is_driven_after_a_failed_read_of_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read, tries = journal._STEPS, list[object]()

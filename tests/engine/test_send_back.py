@@ -66,9 +66,7 @@ def send_back(scene: Scene, run: Run, comment: str = WHY) -> Escalation:
 
 
 @pytest.mark.proves("I52")
-def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_small(
-    scene: Scene, server: ReplayServer
-) -> None:
+def test_agent_gets_the_reason_and_its_next_call_waits(scene: Scene, server: ReplayServer) -> None:
     run = begin(scene, server, CONTEXT, refund(1200), refund(300), MAIL, FINAL)
 
     first = send_back(scene, run)
@@ -94,7 +92,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
 
 
 @pytest.mark.proves("I52")
-def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
+def test_other_approval_does_not_allow_what_was_sent_back(
     server: ReplayServer,
 ) -> None:
     """A transfer within all limits was sent back; then one to another payee is approved."""
@@ -180,9 +178,7 @@ def test_a_refund_that_was_sent_back_stands_in_the_record(
 
 
 @pytest.mark.proves("I52")
-def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
-    scene: Scene, server: ReplayServer
-) -> None:
+def test_send_back_beyond_the_limit_is_refused(scene: Scene, server: ReplayServer) -> None:
     asked = [refund(amount) for amount in (1200, 1100, 1050)]
     run = begin(scene, server, CONTEXT, *asked)
     for _ in range(STRICT.max_send_backs):

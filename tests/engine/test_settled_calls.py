@@ -147,7 +147,7 @@ def test_a_payment_that_did_not_happen_gives_back_what_it_held(
 
 
 @pytest.mark.both
-def test_who_comes_second_is_told_who_was_first_even_if_the_tool_has_gone(
+def test_second_answer_names_the_first_even_without_the_tool(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = ended(scene, monkeypatch)
@@ -165,7 +165,7 @@ def test_who_comes_second_is_told_who_was_first_even_if_the_tool_has_gone(
 
 
 @pytest.mark.slow
-def test_a_reviewer_follows_the_line_and_answers_without_javascript(
+def test_reviewer_settles_a_call_without_javascript(
     scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended(scene, monkeypatch)

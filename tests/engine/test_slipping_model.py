@@ -81,7 +81,7 @@ def test_it_comes_to_an_honest_end(scene: Scene, key: str, kind: str, nth: int) 
     assert len(mails(run)) <= 1
 
 
-def test_a_false_claim_first_is_told_to_the_model_and_the_work_is_done(scene: Scene) -> None:
+def test_false_claim_is_told_and_the_work_gets_done(scene: Scene) -> None:
     run = driven(scene, "within-limit", "false claim", 1)
 
     assert run.stop_reason == "success"
@@ -133,7 +133,7 @@ def test_no_pattern_tells_a_lost_model_for_ever(scene: Scene, key: str) -> None:
     assert len(results.result(run)["blocks"]) == STRICT.max_blocks + 1
 
 
-def test_what_strict_output_wraps_and_fills_reads_as_the_model_meant_it(scene: Scene) -> None:
+def test_strict_output_reads_as_the_model_meant_it(scene: Scene) -> None:
     """A server with schema support adds an envelope and null for absent keys."""
     run = scene.launch("Refund 500 USD to user_id=42.")
 

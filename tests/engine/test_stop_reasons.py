@@ -124,7 +124,7 @@ def test_a_call_that_is_made_again_counts_its_attempts(
 
 
 @pytest.mark.proves("F26")
-def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
+def test_long_rate_limit_holds_no_worker(
     scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
     load_script({"fault": "http_429", "retry_after": 30, "times": 1}, CONTEXT, FINAL)
@@ -187,7 +187,7 @@ def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
 @pytest.mark.proves("F46")
 @pytest.mark.parametrize("slow", ["the refund", "the model"])
 @pytest.mark.parametrize(("tells", "told"), [(True, [50000]), (False, [])])
-def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
+def test_paid_customer_is_told_after_the_time_limit(
     scene: Scene,
     load_script: Callable[..., ReplayServer],
     monkeypatch: pytest.MonkeyPatch,
@@ -213,7 +213,7 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
 @pytest.mark.parametrize(
     "key", ["within-limit", "rerouted", "morning-report", "reoriented", "capped"]
 )
-def test_every_pattern_has_time_for_a_model_that_takes_a_minute_a_call(
+def test_every_pattern_has_time_for_a_slow_model(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr(asking, "simulated_pause", lambda run, role: 60.0)

@@ -14,7 +14,7 @@ from agents.engine.runtime.database import Pool
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> None:
+def test_hanging_thread_delays_the_end_only_briefly() -> None:
     pool, let_go = Pool(2, "test"), Event()
     hanging = pool.submit(let_go.wait)
 
@@ -26,7 +26,7 @@ def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> Non
     assert pool.close_connections()
 
 
-def test_what_finds_all_threads_busy_waits_and_is_done_in_its_turn() -> None:
+def test_work_waits_its_turn_for_busy_threads() -> None:
     pool, let_go, order = Pool(1, "test"), Event(), list[int]()
 
     first = pool.submit(let_go.wait)
@@ -40,7 +40,7 @@ def test_what_finds_all_threads_busy_waits_and_is_done_in_its_turn() -> None:
     assert order == [1, 2, 3]
 
 
-def test_who_stops_waiting_leaves_no_work_behind_and_the_thread_in_its_place() -> None:
+def test_cancelled_work_keeps_its_thread() -> None:
     pool, let_go, done = Pool(1, "test"), Event(), list[str]()
 
     async def give_up() -> None:
@@ -56,7 +56,7 @@ def test_who_stops_waiting_leaves_no_work_behind_and_the_thread_in_its_place() -
     assert done == ["goes on"]
 
 
-def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() -> None:
+def test_error_that_asyncio_refuses_reaches_its_caller() -> None:
     pool = Pool(1, "test")
 
     async def raise_in_pool() -> None:
@@ -84,7 +84,7 @@ def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
 
 
 @pytest.mark.postgres
-def test_a_connection_that_was_closed_behind_our_back_is_opened_anew() -> None:
+def test_closed_connection_is_opened_again() -> None:
     pool = Pool(1, "test")
     first = pool.submit(_driver_connection).result()
     pool.submit(_break).result()

@@ -57,7 +57,7 @@ def note_of(run: Run) -> str:
     return str((run.outcome or {}).get("note"))
 
 
-def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None:
+def test_native_tool_calls_are_reviewed() -> None:
     run = at_bank()
 
     usage: Json = {"prompt_tokens": 1234, "completion_tokens": 9}
@@ -92,7 +92,7 @@ def test_a_desk_s_tools_are_called_natively_and_every_call_is_reviewed() -> None
     assert "final_answer" in told[0].folded[1].text
 
 
-def test_what_was_blocked_and_what_a_person_changed_is_told_as_what_the_call_returned() -> None:
+def test_blocks_and_changes_are_told_as_call_results() -> None:
     scene = bank.bank_scene()
     run = at_bank("Pay Kanzlei Brandt EUR 900.00 for invoice INV-8, never Delta Freight.", scene)
 
@@ -112,7 +112,7 @@ def test_what_was_blocked_and_what_a_person_changed_is_told_as_what_the_call_ret
     assert paid["next"].startswith("This was carried out")
 
 
-def test_a_call_after_one_that_was_blocked_is_not_put_to_the_policy() -> None:
+def test_call_after_a_blocked_one_is_not_reviewed() -> None:
     run = at_bank()
 
     with model([pay("P-104"), pay()], [end("I could not.", "cannot")]):
@@ -178,7 +178,7 @@ def test_an_answer_may_be_a_bare_number() -> None:
     assert (first.tokens_in > 800, first.tokens_out > 10) == (True, True)
 
 
-def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> None:
+def test_text_ends_a_run_if_the_server_ignores_required() -> None:
     run = at_bank("What is on the account?")
 
     with model([("read_account", {"account": "main"})], "EUR 5,000.00 is on it.") as asked:
@@ -190,7 +190,7 @@ def test_text_is_the_end_where_a_server_ignores_that_a_call_is_required() -> Non
     assert note_of(run) == "EUR 5,000.00 is on it."
 
 
-def test_only_a_returned_call_counts_as_yes_and_the_finding_is_kept_for_the_day() -> None:
+def test_probe_counts_returned_calls_and_lasts_a_day() -> None:
     scene = bank.bank_scene()
     first, second = at_bank(scene=scene), at_bank(scene=scene)
     said = [harness.tool(*READ[:1], **READ[1]), harness.tool(pay()[0], **pay()[1])]
@@ -237,7 +237,7 @@ def test_an_outage_of_the_probe_decides_nothing(monkeypatch: pytest.MonkeyPatch)
     assert "tools" in asked[1]
 
 
-def test_runs_under_the_reference_are_asked_for_json_whatever_is_set(scene: Scene) -> None:
+def test_reference_runs_are_asked_for_json(scene: Scene) -> None:
     run = scene.launch_under(REFERENCE, REFUND_500)
 
     with model(harness.final("Nothing to do."), calls="on") as asked:
@@ -270,7 +270,7 @@ def test_the_first_desk_s_tools_are_offered_too(scene: Scene) -> None:
     [[end("The transfer is noted.")], [end("EUR 480.00 will be transferred today.", "answer")]],
     ids=["says done", "announces"],
 )
-def test_an_end_that_claims_what_was_not_done_is_asked_about_once(said: Calls) -> None:
+def test_false_end_is_asked_about_once(said: Calls) -> None:
     run = at_bank()
 
     with model(said, [pay()], "Paid.") as asked:
@@ -339,7 +339,7 @@ def test_an_amount_that_merely_stands_on_record_is_made_up_too(scene: Scene) -> 
     assert (run.state, run.escalations.count(), payments(run)) == ("done", 0, [])
 
 
-def test_honest_answers_and_runs_with_a_block_are_not_asked_about() -> None:
+def test_honest_ends_are_not_asked_about() -> None:
     scene = bank.bank_scene()
     question, blocked = at_bank("Which payees are blocked?", scene), at_bank(scene=scene)
 
@@ -351,7 +351,7 @@ def test_honest_answers_and_runs_with_a_block_are_not_asked_about() -> None:
     assert len(asked) == 3
 
 
-def test_the_same_block_is_never_told_twice_alike_and_the_third_time_ends_the_run(
+def test_same_block_is_reworded_then_ends_the_run(
     scene: Scene,
 ) -> None:
     run = scene.launch_under(replace(STRICT, max_blocks=9), REFUND_500)

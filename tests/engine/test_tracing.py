@@ -109,7 +109,7 @@ def test_the_client_sends_the_span_of_a_program(propagators: str) -> None:
     assert said.stdout.split() == ["False", "True"]
 
 
-def test_where_nobody_makes_spans_the_agents_own_is_kept_for_who_does(scene: Scene) -> None:
+def test_agents_span_is_kept_without_an_sdk(scene: Scene) -> None:
     assert not tracing.is_on()
     session = Session(scene)
     caller = Caller(make_agent(scene, "triage")[1])

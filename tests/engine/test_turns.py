@@ -43,7 +43,7 @@ def flooded(dispatch: str) -> tuple[Scene, Run]:
     room=st.integers(0, 20),
     share=st.integers(1, 16),
 )
-def test_whoever_has_fewest_goes_first_and_nobody_beyond_their_share(
+def test_fewest_runs_go_first_within_their_share(
     waiting: dict[int, int], held: dict[int, int], room: int, share: int
 ) -> None:
     queues = {whose: [uuid.uuid4() for _ in range(count)] for whose, count in waiting.items()}

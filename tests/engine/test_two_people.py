@@ -56,7 +56,7 @@ def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> 
     call_command("verify_audit")
 
 
-def test_another_amount_starts_again_and_the_first_person_may_follow(tiered: Tiered) -> None:
+def test_another_amount_restarts_the_approval(tiered: Tiered) -> None:
     request = tiered.ask()
 
     say_yes(request, tiered.finn)
@@ -172,7 +172,7 @@ def test_nobody_below_the_tier_says_yes_and_anybody_says_no(tiered: Tiered) -> N
     assert go(request.run).state == "stopped"
 
 
-def test_the_tiers_of_the_run_rule_also_where_new_ones_are_published(tiered: Tiered) -> None:
+def test_pinned_tiers_outlive_new_ones(tiered: Tiered) -> None:
     request = tiered.ask()
 
     put_tiers(tiered.scene, tiered.ada, None)
@@ -203,7 +203,7 @@ def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered)
 
 @pytest.mark.both
 @pytest.mark.proves("I29")
-def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Tiered) -> None:
+def test_silent_tier_passes_on_and_the_last_expires(tiered: Tiered) -> None:
     request = tiered.ask(BELOW)
     assert (request.tier, str(request.assigned_team)) == (1, "Leads")
     due, waiting = timezone.now(), Escalation.objects.filter(pk=request.pk)
@@ -284,7 +284,7 @@ def test_a_decision_whose_first_yes_was_taken_away_is_found(tiered: Tiered) -> N
 
 
 @pytest.mark.proves("I19")
-def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered: Tiered) -> None:
+def test_command_shows_the_first_approval_and_repeats_it(tiered: Tiered) -> None:
     request = tiered.ask()
     pk = str(request.pk)
 
@@ -300,7 +300,7 @@ def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered
     assert payments(go(request.run)) == [100_000]
 
 
-def test_a_simulated_person_is_the_first_of_two_and_leaves_the_second_to_others(
+def test_simulated_person_is_only_the_first_of_two(
     tiered: Tiered,
 ) -> None:
     put_tiers(tiered.scene, tiered.ada, {"refunds": {"USD": [{"people": 2}]}})
@@ -316,9 +316,7 @@ def test_a_simulated_person_is_the_first_of_two_and_leaves_the_second_to_others(
     assert say_yes(request, tiered.finn) == "approved"
 
 
-def test_a_tool_that_says_so_takes_two_people_whatever_the_amount(
-    tiered: Tiered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tool_can_require_two_people(tiered: Tiered, monkeypatch: pytest.MonkeyPatch) -> None:
     put_tiers(tiered.scene, tiered.ada, None)
     monkeypatch.setitem(TOOLS, "issue_refund", replace(TOOLS["issue_refund"], people=2))
     request = tiered.ask()
@@ -329,7 +327,7 @@ def test_a_tool_that_says_so_takes_two_people_whatever_the_amount(
     assert payments(go(request.run)) == [50_000]
 
 
-def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered: Tiered) -> None:
+def test_request_goes_to_possible_approvers_first(tiered: Tiered) -> None:
     request, at = tiered.ask(), timezone.now()
 
     def try_assign(user: User) -> str:

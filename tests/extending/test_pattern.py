@@ -39,9 +39,7 @@ LATE = "Customer 7 asks whether a refund is due."
         (Reply(failed="llm_timeout"), "llm_timeout"),
     ],
 )
-def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
-    second: Json, ended: Json
-) -> None:
+def test_pattern_answers_on_agreement_and_stops_unread(second: Json, ended: Json) -> None:
     said = {"read/first/ask": '{"due": "yes"}', "read/second/ask": second}
 
     def perform(key: str, effect: Request) -> Json:
@@ -103,7 +101,7 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_has_a_page_and_a_command_without_another_line_of_code() -> None:
+def test_pattern_gets_page_and_command_for_free() -> None:
     scene = set_scene()
     run = launch_run(scene, LATE, 7)
     to_the_end(run, lambda run: scene.decide(run, amount_minor=None))

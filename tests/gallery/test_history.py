@@ -93,7 +93,7 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
 
 @pytest.mark.both  # it has all kinds of runs, as the fortnight has
 @pytest.mark.slow
-def test_it_is_of_the_first_policy_where_another_was_published_before(
+def test_history_uses_the_first_policy(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`demo --prepare` puts a company's desk in force before there is any writing."""

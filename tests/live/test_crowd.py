@@ -98,7 +98,7 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
     return found
 
 
-def test_a_change_is_read_and_drawn_once_and_a_return_draws_nothing(
+def test_change_is_drawn_once_for_the_crowd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = set_scene()
@@ -144,9 +144,7 @@ def stream_of(live: Live, cookie: str, query: str) -> tuple[asyncio.Task[None], 
     return asyncio.ensure_future(live(scope, receive, send)), sent
 
 
-def test_access_is_asked_once_a_session_and_pages_come_back_apart(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_access_is_checked_once_per_session(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     scene: Scene = set_scene()
     runs = [scene.launch() for _ in range(25)]
     cookies = [cookie_of(scene.rita), cookie_of(scene.omar)]

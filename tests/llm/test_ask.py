@@ -38,7 +38,7 @@ def test_an_answer_carries_text_model_tokens_and_cost(replay: ReplayServer) -> N
     )
 
 
-def test_tool_calls_that_were_never_offered_are_kept_in_both_forms() -> None:
+def test_unoffered_tool_calls_are_stored_in_both_forms() -> None:
     calls = {"tool_calls": [{"id": "1"}], "function_call": {"name": "issue_refund"}}
     choice = {"message": {"content": "{}", **calls}, "finish_reason": "stop"}
 
@@ -66,7 +66,7 @@ def test_the_cost_of_an_unknown_model_is_unknown(replay: ReplayServer) -> None:
     ],
     ids=str,
 )
-def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(usage: Json) -> None:
+def test_uncounted_tokens_are_estimated_at_unknown_cost(usage: Json) -> None:
     completion = {"choices": [{"message": {"content": "x" * 40}}], "usage": usage}
     body = json.dumps(completion).encode()
 
@@ -94,7 +94,7 @@ def test_what_no_database_takes_is_replaced(replay: ReplayServer, said: str, kep
     assert ask_model(url).text == kept
 
 
-def test_what_no_database_takes_in_the_name_of_a_model_is_replaced() -> None:
+def test_unstorable_model_names_are_cleaned() -> None:
     completion = {"model": "m\x00" * 50, "choices": [{"message": {"content": "Hello"}}]}
     body = json.dumps(completion).encode()
 
@@ -114,7 +114,7 @@ def test_the_prompt_goes_first_and_the_inputs_last_as_they_are(replay: ReplaySer
 
 
 @pytest.mark.proves("F27")
-def test_the_key_goes_in_the_header_and_nothing_is_retried_by_the_package(
+def test_key_is_in_the_header_and_package_never_retries(
     replay: ReplayServer,
 ) -> None:
     url, session = load_script(replay, {"fault": "http_500"})

@@ -82,7 +82,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
     assert "an email was sent" in actions[3]["answer"]
 
 
-def test_an_answer_is_labelled_as_the_demos_and_has_the_price_of_a_small_model() -> None:
+def test_demo_answer_is_labelled_and_priced() -> None:
     answer = ask_model("writer", {"goal": GOAL, "history": []})
 
     assert (answer.model, answer.demo) == ("demo", True)
@@ -133,7 +133,7 @@ def test_a_person_who_names_an_amount_is_heeded(sentence: str, proposed: float |
 
 
 @pytest.mark.parametrize("goal", ["Book a table for 50 USD.", "Plan a maximum of 300 USD a day."])
-def test_of_what_is_about_no_customer_it_says_that_it_plays_scenarios(goal: str) -> None:
+def test_demo_model_says_that_it_plays_scenarios(goal: str) -> None:
     action = proposal_for(goal)
 
     assert action == {"kind": "final", "answer": ONLY_SCENARIOS}

@@ -76,7 +76,7 @@ def test_the_judge_heeds_scenario_and_triggers(
     assert read_verdict(said).word == word
 
 
-def test_a_judge_that_was_unsure_lets_a_text_stand_that_was_written_again() -> None:
+def test_unsure_judge_accepts_a_rewritten_text() -> None:
     again = {"goal": BY_KEY["judge-asks"].goal, "instruction": "Draft it.\n\nName the plan."}
 
     said = ask_model("judge", triggers=[], done=[], **again)

@@ -121,7 +121,7 @@ def completion(content: str) -> bytes:
 
 @pytest.mark.proves("F30")
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_answer_over_a_megabyte_is_refused_however_it_is_packed(packed: bool) -> None:
+def test_answer_over_a_megabyte_is_refused(packed: bool) -> None:
     body = completion("x" * 1_100_000)
     headers: dict[str, Any] = {"content_encoding": "gzip"} if packed else {}
     sent = gzip.compress(body) if packed else body
@@ -188,7 +188,7 @@ def test_the_message_says_what_to_set(status: int, variable: str) -> None:
 
 
 @pytest.mark.proves("W18")
-def test_an_address_that_is_not_http_is_refused_before_anything_is_sent() -> None:
+def test_non_http_address_is_refused_before_sending() -> None:
     error = failure_of("ftp://127.0.0.1/v1")
 
     assert (error.reason, error.retry) == ("llm_error", False)

@@ -35,7 +35,7 @@ def test_a_role_is_told_of_all_it_may_choose(role: str, chosen: Sequence[str]) -
 
 
 @pytest.mark.parametrize("role", ["worker", "router", "planner", *AGENTS])
-def test_who_answers_in_json_is_told_so_which_the_json_mode_of_servers_demands(role: str) -> None:
+def test_json_roles_are_told_to_answer_in_json(role: str) -> None:
     assert "JSON" in prompt(role)
 
 

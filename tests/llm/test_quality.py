@@ -64,7 +64,7 @@ def played(bankers: Scene, number: int, *replies: Json) -> Played:
         return play(GOALS[number], bankers.workspace, bankers.omar)
 
 
-def test_what_is_carried_out_waits_or_is_answered_as_wanted_is_counted(bankers: Scene) -> None:
+def test_wanted_outcomes_are_counted(bankers: Scene) -> None:
     paid = played(bankers, 0, [READ], [pay()], "Paid.")
     waits = played(bankers, 4, [pay("P-102", "1950.00")])
     told = played(
@@ -90,7 +90,7 @@ def test_what_no_goal_wanted_is_counted_against_it(bankers: Scene) -> None:
     assert twice.ended != "carried out as wanted"
 
 
-def test_an_answer_that_names_more_than_what_is_true_is_not_wanted(bankers: Scene) -> None:
+def test_answer_with_false_additions_is_not_wanted(bankers: Scene) -> None:
     read = ("read_payees", {"account": "main"})
     right = played(bankers, 11, [read], [end("Delta Freight is blocked.", "answer")])
     all_of_them = played(bankers, 11, [read], [end("P-104, P-103, P-101 are.", "answer")])

@@ -12,7 +12,7 @@ HANDOVER = (
         CALLS,
         "if not _is_listed(host) and not all(map(is_public, addresses)):",
         "if False:",
-        f"{SENT} -k only_where_its_host",
+        f"{SENT} -k needs_a_listed_host",
     ),
     Mutant(
         "a redirect is followed",
@@ -26,14 +26,14 @@ HANDOVER = (
         CALLS,
         'b".".join((message.encode(), seconds.encode(), body))',
         'b".".join((message.encode(), body))',
-        f"{TOLD} -k nobody_takes",
+        f"{TOLD} -k untaken_request",
     ),
     Mutant(
         "who has gone is called on",
         CALLS,
         "is_final=status == 410",
         "is_final=False",
-        f"{SENT} -k looks_its_name",
+        f"{SENT} -k resolves_once",
     ),
     Mutant(
         "mail that another worker is sending is given up",
@@ -54,14 +54,14 @@ HANDOVER = (
         OUTBOX,
         "if not why and not still_matters(row.notification, at=at):",
         "if False:",
-        f"{TOLD} -k needs_somebody",
+        f"{TOLD} -k attention_mail",
     ),
     Mutant(
         "what a switch put off is told at once",
         OUTBOX,
         "return later is not None",
         "return False",
-        f"{TOLD} -k stands_still",
+        f"{TOLD} -k paused_deadline",
     ),
     Mutant(
         "quiet hours are not",

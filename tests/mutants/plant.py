@@ -179,7 +179,7 @@ MUTANTS = (
         "agents/management/commands/decide.py",
         'if options["amount"] is None and not given:',
         'if not options["amount"] and not given:',
-        "tests/attacks/test_amounts.py -k on_the_command_line",
+        "tests/attacks/test_amounts.py -k command_takes_the_same",
     ),
     Mutant(
         "refunds of other runs do not count",
@@ -200,7 +200,7 @@ MUTANTS = (
         "agents/engine/drive.py",
         "        later.append(wait)",
         "        raise wait",
-        "tests/engine/test_drive.py -k throws_nothing",
+        "tests/engine/test_drive.py -k waiting_strand",
     ),
     Mutant(
         "who decides in another workspace decides here",

@@ -140,7 +140,7 @@ RECORD = (
         HEADS,
         "found = [ours.fault, unlike, *gaps[: unlike is None]]",
         "found = [ours.fault]",
-        f"{SEALED} -k older_copy",
+        f"{SEALED} -k older_database",
     ),
     _without_guard(
         "a head that the copy has as another is forgiven",
@@ -202,13 +202,13 @@ RECORD = (
         "the verifier does not reckon seals again",
         VERIFIER,
         "keys and keyed(keys[self.key], canonical(self.covered)) != self.seal",
-        f"{BUNDLE} -k made_anew",
+        f"{BUNDLE} -k forged_copy",
     ),
     _without_guard(
         "the verifier does not compare with heads kept elsewhere",
         VERIFIER,
         "is_other",
-        f"{BUNDLE} -k made_anew",
+        f"{BUNDLE} -k forged_copy",
     ),
     _without_guard(
         "the verifier lets a part of the copy's own workspace be hidden",
@@ -227,7 +227,7 @@ RECORD = (
         VERIFIER,
         "if pk not in self.workspaces or pk in over or read >= reach[chain]:",
         "if True:",
-        f"{BUNDLE} -k older_record",
+        f"{BUNDLE} -k older_copy_is_found",
     ),
     _without_guard(
         "the verifier forgives chains that only older heads sealed",

@@ -24,7 +24,7 @@ TIERS = (
         "agents/policies/__init__.py",
         "if facts.sent_back_by:",
         "if False:",
-        f"{BACK} -k however_small",
+        f"{BACK} -k its_next_call_waits",
     ),
     Mutant(
         "one person alone is two",

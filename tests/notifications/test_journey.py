@@ -85,7 +85,7 @@ def of(mail: Sink, user: User) -> str:
 
 
 @pytest.mark.proves("W27")
-def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
+def test_untaken_request_is_announced_once(
     people: tuple[Scene, User], mail: Sink, webhook: Sink
 ) -> None:
     scene, ada = people
@@ -136,9 +136,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     assert kinds == ["opened", "half_time", "expiring", "expired"]
 
 
-def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
-    people: tuple[Scene, User], mail: Sink
-) -> None:
+def test_claim_or_decision_ends_reminders(people: tuple[Scene, User], mail: Sink) -> None:
     scene, ada = people
     request = waiting(scene)
     tell()
@@ -152,7 +150,7 @@ def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
     assert mail.got == []
 
 
-def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
+def test_assignee_and_their_teams_webhook_are_notified(
     people: tuple[Scene, User], mail: Sink, webhook: Sink
 ) -> None:
     scene, ada = people
@@ -180,7 +178,7 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
 
 
 @pytest.mark.proves("I19")
-def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(mail: Sink) -> None:
+def test_tiers_choose_who_is_notified(mail: Sink) -> None:
     tiered, at = set_tiered(), timezone.now()
     with_addresses()
     request, other = tiered.ask(), tiered.ask()
@@ -229,7 +227,7 @@ def test_quiet_hours_hold_and_a_digest_collects(people: tuple[Scene, User], mail
     assert to(mail) == ["ada", "ada"]  # both half times, in one mail
 
 
-def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
+def test_kill_switch_notifies_and_pauses_deadlines(
     people: tuple[Scene, User], mail: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
@@ -288,7 +286,7 @@ def test_only_members_are_told_and_nothing_of_another_workspace(
 
 
 @pytest.mark.proves("F41")
-def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
+def test_attention_mail_has_its_reason_while_it_holds(
     people: tuple[Scene, User], mail: Sink, settings: Any
 ) -> None:
     scene, ada = people
@@ -348,9 +346,7 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
 
 
 @pytest.mark.proves("F41")
-def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
-    people: tuple[Scene, User], mail: Sink
-) -> None:
+def test_mail_has_its_time_and_no_paused_deadline(people: tuple[Scene, User], mail: Sink) -> None:
     scene, ada = people
     request, at = waiting(scene), timezone.now()
     team = members.set_team(

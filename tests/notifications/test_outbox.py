@@ -95,7 +95,7 @@ def test_a_call_that_goes_wrong_is_made_again_under_its_id(
 
 
 @pytest.mark.proves("W29")
-def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
+def test_webhook_call_resolves_once_and_reads_no_answer(
     people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
@@ -125,7 +125,7 @@ def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
     assert len(sink.got) == 2
 
 
-def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
+def test_webhook_falls_back_to_the_next_address(
     people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with `localhost` on both IPv6 and IPv4 and a receiver on IPv4 only."""
@@ -145,7 +145,7 @@ def test_a_host_with_an_address_where_nobody_listens_is_called_at_its_next(
 
 @pytest.mark.proves("F41")
 @pytest.mark.both
-def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
+def test_hanging_receiver_blocks_nothing(
     people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
@@ -185,7 +185,7 @@ def test_a_receiver_that_hangs_holds_up_neither_decision_nor_others(
         ("drip", DeliveryState.WAITING, "no answer of a mail server (SMTPServerDisconnected)"),
     ],
 )
-def test_a_mail_that_goes_wrong_is_sent_again_unless_its_address_is_refused(
+def test_failed_mail_is_resent_unless_refused(
     people: tuple[Scene, User],
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -261,7 +261,7 @@ def test_what_is_wrong_with_one_message_holds_up_no_other(
 
 @pytest.mark.proves("F41")
 @pytest.mark.both
-def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
+def test_silent_receiver_is_given_up_with_its_queue(
     people: tuple[Scene, User],
 ) -> None:
     scene, ada = people
@@ -282,7 +282,7 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
 
 @pytest.mark.proves("F41")
 @pytest.mark.both
-def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
+def test_mail_in_another_worker_is_not_given_up(
     people: tuple[Scene, User],
 ) -> None:
     scene, ada = people
@@ -337,7 +337,7 @@ def test_six_workers_make_one_message_of_each_thing(
 @pytest.mark.proves("F41")
 @pytest.mark.both
 @pytest.mark.slow
-def test_a_worker_that_dies_after_sending_leaves_it_to_be_sent_again_under_its_id(
+def test_message_is_resent_under_its_id_after_a_crash(
     people: tuple[Scene, User],
 ) -> None:
     scene, ada = people
@@ -400,7 +400,7 @@ def test_what_names_hold_ends_no_header_and_becomes_no_link(
 
 
 @pytest.mark.proves("W29")
-def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_key(
+def test_rotated_secret_needs_the_installations_key(
     people: tuple[Scene, User], settings: Any
 ) -> None:
     scene, ada = people
@@ -443,9 +443,7 @@ def test_an_address_that_may_not_be_called_is_refused(url: str) -> None:
 
 
 @pytest.mark.proves("W29")
-def test_a_private_address_is_called_only_where_its_host_is_listed(
-    people: tuple[Scene, User], settings: Any
-) -> None:
+def test_private_address_needs_a_listed_host(people: tuple[Scene, User], settings: Any) -> None:
     scene, ada = people
     with receiver() as sink:
         hook(scene, ada, sink, [Kind.OPENED])
@@ -476,6 +474,6 @@ def test_a_private_address_is_called_only_where_its_host_is_listed(
         *("192.0.0.9", "::ffff:192.88.99.1", "2002:c058:6301::1"),
     ],
 )
-def test_addresses_that_lead_within_are_none_of_the_open_internet(address: str) -> None:
+def test_internal_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
     assert all(map(is_public, ("8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "2001:4860::8")))

@@ -101,7 +101,7 @@ def test_what_is_not_known_is_never_green(
     assert found["aggregate"].get("missing", []) == missing
 
 
-def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None:
+def test_unasked_required_worker_counts_as_missing() -> None:
     replies = {**plan_replies(SALES, PAYMENTS), **task(SALES), **task(PAYMENTS), **brief_replies()}
 
     strict, lenient = result_of(replies), result_of(replies, replace(LIMITS, required=()))
@@ -114,9 +114,7 @@ def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None
     ("tasks", "dispatches", "given"),
     [(3, 8, [2, 2, 2]), (3, 4, [2, 1, 1]), (3, 2, [1, 1, 0]), (2, 0, [0, 0])],
 )
-def test_every_task_has_its_first_dispatch_before_any_has_a_second(
-    tasks: int, dispatches: int, given: list[int]
-) -> None:
+def test_first_dispatches_precede_retries(tasks: int, dispatches: int, given: list[int]) -> None:
     assert allowances(tasks, replace(LIMITS, max_tool_calls=dispatches)) == given
 
 

@@ -77,9 +77,7 @@ def test_a_delegation_that_the_policy_blocks_reaches_nobody() -> None:
         ("killed", "killed"),
     ],
 )
-def test_a_refusal_of_the_gateway_is_told_in_the_words_of_routing(
-    refusal: str, reason: str
-) -> None:
+def test_gateway_refusal_has_routings_words(refusal: str, reason: str) -> None:
     assert reason_of(refusal) == reason
 
 

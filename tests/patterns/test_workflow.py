@@ -112,7 +112,7 @@ def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
     assert (ended.value["answer"], ended.value["note"]) == ("Nothing was done.", "out")
 
 
-def test_an_output_that_the_policy_blocks_is_not_ok_where_nobody_judges_it() -> None:
+def test_blocked_output_without_a_judge_is_not_ok() -> None:
     play = Play(workflow_of(mode="unsupervised"), objection="USD 5 was refunded")
 
     strand = play.go()
@@ -139,7 +139,7 @@ def test_a_call_that_reports_an_error_is_not_ok(pattern: str, seen: Any) -> None
     assert called["ok"] is (seen not in ERRORS)
 
 
-def test_a_call_that_a_correction_repeats_is_recalled_and_not_made_again() -> None:
+def test_repeated_call_after_a_correction_is_recalled() -> None:
     again = [json.dumps(SEND), FINAL, json.dumps(SEND), FINAL]
     play = Play(workflow_of(tools=["send_reply"]), executor=again, judge=[REORIENT, CONTINUE])
 
@@ -224,7 +224,7 @@ def test_the_record_tells_of_every_phase() -> None:
     ]
 
 
-def test_a_document_that_cannot_run_stops_before_anything_is_asked() -> None:
+def test_invalid_document_stops_at_once() -> None:
     play = Play(workflow_of(description="Use $nothing."))
 
     strand = play.go()

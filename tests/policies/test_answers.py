@@ -41,16 +41,14 @@ def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
     ],
 )
 @pytest.mark.parametrize("facts", [NONE, PAID])
-def test_an_answer_says_what_the_ledger_says_whatever_the_agent_wrote(
-    text: str, facts: RefundFacts
-) -> None:
+def test_answer_states_the_ledger(text: str, facts: RefundFacts) -> None:
     found = answer(text, facts)
 
     assert found.decision == "revise"
     assert found.action == {"kind": "final", "answer": facts.ledger[0], "note": text}
 
 
-def test_a_fact_that_an_answer_refers_to_is_said_in_the_consoles_words() -> None:
+def test_referenced_fact_has_the_consoles_words() -> None:
     found = answer("As I found: [[charge]] [[nothing]] [[charge]]")
 
     assert found.action["answer"] == f"{NO_MONEY} {CHARGE}"
@@ -149,7 +147,7 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
         f"We are sorry that {CHARGE}",
     ],
 )
-def test_a_letter_of_courteous_words_that_are_no_courtesy_is_read_by_a_person(text: str) -> None:
+def test_unlisted_phrases_need_a_person(text: str) -> None:
     assert letter(text).decision == "escalate"
 
 
@@ -163,7 +161,7 @@ def test_no_letter_says_that_nothing_was_paid_or_told(negative: str) -> None:
     assert letter("Hello, [[ledger]]").decision == "escalate"
 
 
-def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> None:
+def test_brief_states_the_workers_findings() -> None:
     day: Json = {
         "region": "US",
         "report_date": "2026-02-26",

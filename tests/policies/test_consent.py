@@ -59,11 +59,11 @@ def test_a_yes_counts_up_to_what_was_shown(seen: Any, now: Any, decision: str) -
     assert decision_after(seen, now) == decision
 
 
-def test_a_text_in_the_persons_own_words_is_not_measured_against_the_agents() -> None:
+def test_persons_own_text_ignores_the_agents_counts() -> None:
     assert decision_after(3, 12, {"correction": "Dear Anna, …"}) == "approve"
 
 
-def test_a_second_yes_counts_up_to_what_the_second_person_was_shown() -> None:
+def test_second_approval_covers_what_was_shown() -> None:
     def put(value: int, consent: Consent) -> Any:
         action = {"kind": "tool", "name": "t", "args": {"value": value}}
         return review(action, Facts(), LIMITS, consent=consent)

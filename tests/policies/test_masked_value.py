@@ -66,7 +66,7 @@ def test_a_persons_yes_does_not_let_a_mask_through() -> None:
     assert review(call(to="[e-mail]"), Facts(), LIMITS, consent=consent).decision == "block"
 
 
-def test_a_letter_with_a_mask_waits_for_a_person_who_may_rewrite_it() -> None:
+def test_masked_letter_waits_for_a_rewriter() -> None:
     letter = Facts(letter="body")
 
     ruled = review(call(body="Write to [e-mail]."), letter, LIMITS)

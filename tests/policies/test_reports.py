@@ -35,7 +35,7 @@ def test_a_region_is_the_same_in_small_letters() -> None:
     assert review(plan(*WORKERS, region="us"), FACTS, LIMITS).decision == "approve"
 
 
-def test_a_plan_may_add_to_what_is_critical_and_take_nothing_away() -> None:
+def test_plan_can_only_add_critical_workers() -> None:
     found = review(plan(*WORKERS, critical=False), FACTS, LIMITS)
     raised = review(plan(*WORKERS, critical=True), FACTS, LIMITS)
 

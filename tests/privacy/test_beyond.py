@@ -53,7 +53,7 @@ def test_nothing_is_said_where_everything_was_reached(scene: Scene, ada: User) -
 @pytest.mark.parametrize(
     "reason", ["Anna was paid twice", "case of ANNA@example.com", "customer 42 was paid twice"]
 )
-def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
+def test_erasure_lists_switches_and_views_with_the_name(
     scene: Scene, ada: User, reason: str
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": ["card_numbers"]}  # addresses stay
@@ -80,9 +80,7 @@ def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
     assert f"saved views {views[1].pk} of rita, {views[2].pk} of ada: " in ended.out
 
 
-def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
-    scene: Scene, ada: User
-) -> None:
+def test_erasure_lists_unmasked_policies_in_use(scene: Scene, ada: User) -> None:
     policy = {**STRICT.as_json(), "redaction": []}
     at, workspace = timezone.now(), scene.workspace
     version = publishing.publish_policy(workspace=workspace, document=policy, by=ada, at=at)

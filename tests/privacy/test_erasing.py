@@ -317,7 +317,7 @@ def test_the_command_says_what_it_did(run: Run) -> None:
     assert (nobody.code, nobody.err.strip()) == (3, "Demo knows no customer 99.")
 
 
-def test_a_number_that_is_written_otherwise_forgets_nobody_in_part(run: Run) -> None:
+def test_respelled_number_erases_nobody_partly(run: Run) -> None:
     for key in ("042", "٤٢", "4" * 5000):
         refused = command("erase_subject", "demo", key, "--reason", "asked for by letter 7")
 

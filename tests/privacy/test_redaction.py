@@ -205,7 +205,7 @@ def test_a_policy_names_what_it_masks() -> None:
             read_limits({**STRICT.as_json(), **document})
 
 
-def test_a_policy_from_before_there_were_names_means_what_it_meant() -> None:
+def test_old_policy_without_names_keeps_its_meaning() -> None:
     before = read_limits({**STRICT.as_json(), "redaction": ["ibans"], "patterns": {}})
 
     assert before.redaction == {"card_numbers": "off", "ibans": "gone", "emails": "off"}
@@ -254,7 +254,7 @@ ECHOES: dict[str, tuple[int, str]] = {
 
 @pytest.mark.proves("I36")
 @pytest.mark.parametrize("where", ECHOES)
-def test_a_server_that_quotes_our_key_has_it_kept_and_logged_nowhere(
+def test_key_quoted_by_a_server_is_stored_nowhere(
     scene: Scene, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     status, body = ECHOES[where]

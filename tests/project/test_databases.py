@@ -29,14 +29,14 @@ def settings_of(url: str) -> dict[str, Any]:
         ("sqlite:////data/x.sqlite3", Path("/data/x.sqlite3")),
     ],
 )
-def test_sqlite_is_a_file_that_does_not_depend_on_where_one_stands(url: str, file: Path) -> None:
+def test_sqlite_file_ignores_the_working_directory(url: str, file: Path) -> None:
     found = settings_of(url)
 
     assert found["NAME"] == str(file)
     assert found["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
 
 
-def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
+def test_postgresql_address_overrides_our_limits() -> None:
     found = settings_of("postgres://omar:pw@db/ops?sslmode=require&options=-c%20lock_timeout=9")
 
     assert found["OPTIONS"]["sslmode"] == "require"
@@ -57,7 +57,7 @@ def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
         "hunter2",
     ],
 )
-def test_another_database_is_refused_without_repeating_the_password(url: str) -> None:
+def test_unknown_database_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL ") as refused:
         settings_of(url)
 

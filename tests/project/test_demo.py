@@ -84,7 +84,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 @pytest.mark.proves("W20")
 @pytest.mark.slow
-def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo) -> None:
+def test_demo_shows_passwords_once_and_ends_at_ctrl_c(demo: Demo) -> None:
     first = demo.start()
     assert demo.answers()
     shown = demo.stop(first)

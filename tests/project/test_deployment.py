@@ -69,7 +69,7 @@ def environment(service: str, **given: str) -> dict[str, str]:
     return {**ours, **theirs, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
 
 
-def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
+def test_guide_counts_all_connections() -> None:
     told = (ROOT / "docs/operations.md").read_text()
     for_work = 4  # of the pool on PostgreSQL; on SQLite it has one thread
 
@@ -79,7 +79,7 @@ def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
     assert f"its {TOOL_THREADS.threads} threads for tools" in told
 
 
-def test_nobody_is_advised_to_keep_connections_that_no_page_uses_again() -> None:
+def test_guide_advises_no_idle_connections() -> None:
     assert "manage.py serve" in (ROOT / "scripts/serve").read_text()
     assert not any(
         "OPSCONSOLE_CONNECTION_SECONDS" in SERVICES[name]["environment"] for name in OURS
@@ -164,7 +164,7 @@ def test_the_healthcheck_is_in_the_image_too() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_service_waits_for_those_that_exist_and_has_time_to_end(name: str) -> None:
+def test_services_order_and_stop_time_fit(name: str) -> None:
     service = SERVICES[name]
 
     assert set(service["depends_on"]) <= set(SERVICES)
@@ -223,7 +223,7 @@ def test_every_extra_of_the_image_is_locked() -> None:
         assert (ROOT / f"requirements-{name}.lock").exists()
 
 
-def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None:
+def test_image_is_not_root_and_has_supported_python() -> None:
     assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["opsconsole"]
     assert set(re.findall(r"^FROM python:(\S+)", DOCKERFILE, re.MULTILINE)) == {"3.11-slim"}
 
@@ -250,7 +250,7 @@ def test_installing_says_when_no_other_user_can_run_its_python(mode: int, warns:
     assert ended.stderr.startswith(f"Only root can run {python}") == warns, ended.stderr
 
 
-def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
+def test_guide_names_the_stop_times() -> None:
     guide = (ROOT / "docs/operations.md").read_text()
     stopping = guide.partition("## Stopping\n")[2].partition("\n## ")[0]
 

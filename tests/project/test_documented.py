@@ -110,7 +110,7 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     assert left - {"opsconsole.sqlite3", "opsconsole.sqlite3-wal"} == set(by_hand)
 
 
-def test_a_backup_before_an_upgrade_is_of_a_program_that_is_stopped() -> None:
+def test_backup_before_an_upgrade_needs_a_stop() -> None:
     page = (ROOT / "docs/upgrading.md").read_text()
     steps = page.partition("## With a pause\n")[2]
 

@@ -35,7 +35,7 @@ def test_a_flag_is_read_as_people_write_it(value: str, meant: bool) -> None:
         ("xml", lambda e: e.choice("NAME", default="a", allowed=("a", "b")), "one of a, b"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_was_read_and_what_is_allowed(
+def test_wrong_setting_is_named_with_allowed_values(
     value: str, ask: Callable[[Environment], object], allowed: str
 ) -> None:
     with pytest.raises(ImproperlyConfigured) as refused:

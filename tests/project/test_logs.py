@@ -48,7 +48,7 @@ def opens() -> None:
     connection_created.send(sender=None, connection=SimpleNamespace(vendor="none"))
 
 
-def test_who_tells_late_of_an_outage_that_is_over_does_not_begin_another(
+def test_late_report_starts_no_new_outage(
     outages: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert fails(outages)
@@ -84,7 +84,7 @@ def denied_by_postgres() -> Exception:
     ],
     ids=["postgres", "permission", "sqlite"],
 )
-def test_a_database_that_takes_no_writes_is_told_once_a_minute_however_often_it_is_connected_to(
+def test_read_only_database_is_logged_once_a_minute(
     outages: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     told = 0

@@ -43,7 +43,7 @@ def test_what_every_desk_uses_names_the_business_of_none() -> None:
     assert {path.relative_to(ROOT).parts[1] for path in shared_files()} >= {"engine", "shell"}
 
 
-def test_no_column_of_the_console_names_a_desk_where_none_is_given() -> None:
+def test_no_column_defaults_to_a_desk() -> None:
     models = apps.get_app_config("agents").get_models()
     fields = [field for model in models for field in model._meta.concrete_fields]
 

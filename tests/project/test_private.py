@@ -48,7 +48,7 @@ def test_nobody_else_reads_database_or_mail(home: Path) -> None:
     assert readable(home) == []
 
 
-def test_a_database_that_others_can_read_is_refused_with_what_to_do(home: Path) -> None:
+def test_readable_database_is_refused_with_advice(home: Path) -> None:
     own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")
     (home / "opsconsole.sqlite3").touch(mode=0o644)
 
@@ -64,9 +64,7 @@ def test_a_database_that_others_can_read_is_refused_with_what_to_do(home: Path) 
     ("place", "program", "says"),
     [(".", "verify_audit", "OPSCONSOLE_DATA_DIR is"), ("static", "collectstatic", "/static/")],
 )
-def test_a_place_that_may_not_be_written_is_a_sentence_and_code_2(
-    home: Path, place: str, program: str, says: str
-) -> None:
+def test_unwritable_place_exits_with_2(home: Path, place: str, program: str, says: str) -> None:
     closed = home / place
     closed.mkdir(exist_ok=True)
     closed.chmod(0o500)
@@ -89,7 +87,7 @@ def test_a_place_that_may_not_be_written_is_a_sentence_and_code_2(
 @pytest.mark.proves("F9")
 @pytest.mark.parametrize("program", ["work", "serve"])
 @pytest.mark.parametrize("seconds", [0, 0.25, 1.0, 2.5])
-def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
+def test_process_stopped_early_exits_with_0(
     home: Path, program: str, seconds: float, django_db_setup: None
 ) -> None:
     own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")

@@ -61,7 +61,7 @@ def test_one_signal_ends_all_programs(number: signal.Signals) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_does_not_listen_is_ended_within_five_seconds() -> None:
+def test_deaf_program_is_ended_within_five_seconds() -> None:
     with together(web=IS_DEAF) as process:
         assert line(process) == "web    | here"
 
@@ -72,7 +72,7 @@ def test_a_program_that_does_not_listen_is_ended_within_five_seconds() -> None:
     assert GRACE < 5
 
 
-def test_a_program_that_falls_is_started_again_after_a_longer_pause_each_time() -> None:
+def test_failing_program_restarts_with_longer_pauses() -> None:
     with together(web=FALLS) as process:
         assert line(process) == "web    | ended with 3, again in 0.5 s"
         assert line(process) == "web    | ended with 3, again in 1 s"

@@ -69,7 +69,7 @@ def as_a_shell_reads(file: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_settings_of_the_guide_are_read_alike_by_systemd_and_a_shell(tmp_path: Path) -> None:
+def test_systemd_and_shell_read_the_settings_alike(tmp_path: Path) -> None:
     section = GUIDE.read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
     block = "\n".join(re.findall(r"^    (.*)$", section, re.MULTILINE))
     block = block.replace("…", "a-key-of-many-letters-0123456789" * 2)

@@ -36,7 +36,7 @@ def visit(session: SessionStore, user: User, *, after: timedelta) -> HttpRequest
 
 
 @pytest.mark.proves("W11")
-def test_coming_by_moves_the_idle_limit_but_not_with_every_request(rita: User) -> None:
+def test_visits_extend_the_idle_limit_sparingly(rita: User) -> None:
     session = SessionStore()
     visit(session, rita, after=timedelta())
 
@@ -49,7 +49,7 @@ def test_coming_by_moves_the_idle_limit_but_not_with_every_request(rita: User) -
 
 
 @pytest.mark.proves("W11")
-def test_after_twelve_hours_one_has_to_sign_in_again_however_busy(rita: User) -> None:
+def test_session_ends_after_twelve_hours(rita: User) -> None:
     session = SessionStore()
     for hour in range(12):
         assert visit(session, rita, after=timedelta(hours=hour)).user == rita

@@ -101,7 +101,7 @@ def test_a_command_that_is_interrupted_ends_without_a_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_a_process_that_a_test_starts_shares_its_data_and_heeds_what_it_is_given() -> None:
+def test_started_process_shares_data_and_settings() -> None:
     program = "from django.conf import settings as s; print(s.DATA_DIR, s.OPSCONSOLE_LEASE_SECONDS)"
 
     done = manage(

@@ -71,7 +71,7 @@ def run_suite(tmp_path: Path, *tests: str, **more: str) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_how_to_get_one(
+def test_missing_browser_skips_tests_with_advice(
     tmp_path: Path,
 ) -> None:
     ended = run_suite(tmp_path, BROWSER_TEST, PURE_TEST)
@@ -87,7 +87,7 @@ def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_how_to_
 
 
 @pytest.mark.slow
-def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path) -> None:
+def test_named_browser_that_does_not_start_fails(tmp_path: Path) -> None:
     ended = run_suite(tmp_path, PURE_TEST, **{browsers.VARIABLE: str(tmp_path / "gone")})
 
     assert ended.returncode != 0

@@ -24,7 +24,7 @@ def every_proof() -> set[str]:
     return {test for promise in proofs.promises() for test in promise.tests}
 
 
-def test_nothing_is_missed_when_every_proof_passed_and_every_point_killed() -> None:
+def test_complete_suite_misses_nothing() -> None:
     assert whole.missing(every_proof(), set(crashpoints.POINTS)) == []
 
 

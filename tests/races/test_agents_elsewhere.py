@@ -92,7 +92,7 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 @pytest.mark.slow
-def test_an_approval_that_a_rejection_overtakes_pays_or_its_giver_is_told(scene: Scene) -> None:
+def test_overtaken_approval_pays_or_tells_its_giver(scene: Scene) -> None:
     mara = scene.add("mara", Role.REVIEWER)
     ends = []
     with contenders(2) as crowd:

@@ -31,7 +31,7 @@ def reasons(runs: list[Run]) -> list[str]:
     return [escalation.review["deciding"]["reason"] for escalation in waiting]
 
 
-def test_the_same_transfer_six_times_is_paid_once_without_a_person(crowd: Contenders) -> None:
+def test_six_equal_transfers_pay_one_unattended(crowd: Contenders) -> None:
     scene = bank_scene()
     for _ in range(ROUNDS):
         runs = [launch(scene, PAID_AT_ONCE) for _ in range(SIX)]
@@ -87,7 +87,7 @@ def test_six_transfers_never_overdraw_an_account(crowd: Contenders) -> None:
         assert ends == ["success"] * 2 + ["supervisor_block:insufficient_funds"] * 4
 
 
-def test_six_workers_who_take_a_transfer_from_each_other_pay_once(crowd: Contenders) -> None:
+def test_six_racing_workers_pay_a_transfer_once(crowd: Contenders) -> None:
     scene = bank_scene()
     for _ in range(ROUNDS):
         run = launch(scene, PAID_AT_ONCE)

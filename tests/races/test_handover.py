@@ -42,7 +42,7 @@ REFUSED = {"claimed", "not_open", "no_receiver", "not_permitted", "moved"}
 @pytest.mark.parametrize(
     "others", [AT_WORK, AT_THE_END, LEAVING], ids=["a no", "two yeses", "one leaves"]
 )
-def test_what_six_do_at_once_is_done_or_refused_and_told_either_way(
+def test_six_parallel_hand_overs_are_done_or_refused(
     crowd: Contenders, others: tuple[tuple[str, str, str], ...]
 ) -> None:
     """That rows match the record is checked at the end of every test: see conftest."""

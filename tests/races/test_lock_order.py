@@ -108,7 +108,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> E
     return stopped
 
 
-def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
+def test_decision_and_intent_want_the_same_charge(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, other = go(scene.launch()), scene.launch(REFUND_500)
@@ -123,7 +123,7 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
     assert payments(held) == [50000]
 
 
-def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
+def test_decision_and_intent_want_the_same_account(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A declared desk's resource has no row of ours, so its key alone is locked."""
@@ -190,7 +190,7 @@ def test_a_proposal_reviewed_after_a_no_waits(desk: str, monkeypatch: pytest.Mon
     assert all("policy.rejected" in one for one in asked)
 
 
-def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
+def test_decision_and_press_want_the_same_request(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, admin = go(scene.launch()), scene.add("admin", Role.ADMIN)
@@ -224,7 +224,7 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
     assert fresh(held).state == RunState.STOPPED
 
 
-def test_approved_calls_of_a_workspace_do_not_wait_for_one_another(
+def test_approved_calls_do_not_wait_for_each_other(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = go(scene.launch()), go(scene.launch())
@@ -259,7 +259,7 @@ def test_approved_calls_of_a_workspace_do_not_wait_for_one_another(
 
 
 @pytest.mark.proves("I30")
-def test_a_press_waits_for_the_writes_that_are_starting_and_for_no_later_one(scene: Scene) -> None:
+def test_press_waits_only_for_starting_writes(scene: Scene) -> None:
     """Thirty-two writers without a pause; a press that they starved would give up after 5 s."""
     run, admin, begun = scene.launch(), scene.add("admin", Role.ADMIN), Counter[str]()
 
@@ -321,7 +321,7 @@ def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I43")
-def test_what_calls_of_a_workspace_add_up_to_is_counted_by_one_of_them_at_a_time(
+def test_sums_of_calls_are_counted_one_at_a_time(
     scene: Scene,
 ) -> None:
     """Of two accounts, so that no resource is locked by both."""
@@ -375,9 +375,7 @@ def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene, lock
     assert Escalation.objects.get(run=held).state == EscalationState.OPEN
 
 
-def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outside_refund_waits_for_an_intent(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     run = scene.launch(REFUND_500)
     stopped = stop_before(monkeypatch, admission, "review")
 

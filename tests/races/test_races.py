@@ -76,9 +76,7 @@ def test_of_six_workers_one_gets_the_run(scene: Scene, crowd: Contenders) -> Non
 
 
 @pytest.mark.proves("I1", "F12")
-def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
-    scene: Scene, crowd: Contenders
-) -> None:
+def test_six_racing_workers_execute_each_step_once(scene: Scene, crowd: Contenders) -> None:
     """Each assumes the others dead at any moment: before, during and after a call."""
     taken = 0
     for _ in range(ROUNDS):
@@ -210,9 +208,7 @@ def test_workers_side_by_side_open_no_more_requests_than_the_cap(
 
 
 @pytest.mark.proves("I43")
-def test_one_person_deciding_in_six_windows_stays_within_their_day(
-    scene: Scene, crowd: Contenders
-) -> None:
+def test_six_windows_stay_within_a_persons_day(scene: Scene, crowd: Contenders) -> None:
     under(scene, reviewer_daily_minor=160000)
     runs = [go(scene.launch()) for _ in range(SIX)]
     asked = [Escalation.objects.get(run=run).pk for run in runs]
@@ -224,9 +220,7 @@ def test_one_person_deciding_in_six_windows_stays_within_their_day(
 
 
 @pytest.mark.proves("I43")
-def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
-    scene: Scene, crowd: Contenders
-) -> None:
+def test_two_decisions_stay_within_a_persons_limit(scene: Scene, crowd: Contenders) -> None:
     """Rita may grant 800: of six requests for 700 on one charge she can approve one."""
     runs = [go(scene.launch()) for _ in range(SIX)]
     Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=10**6)

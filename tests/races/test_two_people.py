@@ -34,9 +34,7 @@ def test_of_six_yeses_of_two_people_one_is_first_and_one_decides(
         assert payments(go(request.run)) == [90_000]
 
 
-def test_a_second_yes_a_no_and_another_amount_at_once_come_to_one_end(
-    tiered: Tiered, crowd: Contenders
-) -> None:
+def test_parallel_answers_give_one_outcome(tiered: Tiered, crowd: Contenders) -> None:
     for _ in range(3):
         request = tiered.ask()
         assert crowd.meet(DECIDES, [[request.pk, "finn", 90_000]]) == ["open"]

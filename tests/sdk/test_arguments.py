@@ -166,7 +166,7 @@ def test_what_no_ledger_holds_exactly_cannot_be_declared(function: Callable[...,
         arguments_of(function)
 
 
-def test_a_model_is_told_of_numbers_to_choose_and_of_what_a_list_holds() -> None:
+def test_model_sees_choices_and_list_items() -> None:
     def pack(call: Any, *, boxes: Literal[1, 2], speeds: list[Literal["slow", "fast"]]) -> None: ...
 
     assert arguments_of(pack).description == "boxes (1 or 2), speeds (list of slow or fast)"

@@ -40,7 +40,7 @@ def said(role: str, **inputs: Any) -> Any:
     return json.loads(text) if text.startswith("{") else text
 
 
-def test_a_step_that_was_sent_back_is_done_as_its_second_line_says() -> None:
+def test_sent_back_step_uses_its_second_line() -> None:
     first, corrected = {"instruction": "Serve."}, {"instruction": "Serve.\n\nWrite more."}
 
     assert said("executor", answer_as="text", **first) == "First."
@@ -116,14 +116,14 @@ def test_what_does_not_suit_a_pattern_is_refused(
         declare(a_desk())
 
 
-def test_each_role_has_a_prompt_that_says_no_word_of_another_desk() -> None:
+def test_prompts_mention_no_other_desk() -> None:
     assert AT_DESK.keys() == PATTERN_OF.keys() - {"writer"}  # whom only recorded cases have
     words = ("refund", "customer", "sales", "stock", "inventory", "charge")
     found = {(role, w) for role, text in AT_DESK.items() for w in words if w in text.lower()}
     assert found == set()
 
 
-def test_what_an_admin_set_in_a_pattern_stays_until_its_tools_change() -> None:
+def test_admins_pattern_limits_stay_until_tools_change() -> None:
     desk = a_desk()
     held = desk.document()
     held["patterns"]["routing"] |= {"hand_over": False, "max_steps": 1, "max_blocks": 7}

@@ -78,7 +78,7 @@ def test_importing_it_needs_no_django() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
-def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
+def test_rule_gets_its_parameters_and_filled_sentences() -> None:
     desk = a_desk()
     declare(desk)
 
@@ -112,7 +112,7 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
     assert unknown.sentence == "noor is not known; note: {subject} {amount} {0.__class__}."
 
 
-def test_a_rule_concerns_the_tools_that_it_names_or_all_that_touch_as_much() -> None:
+def test_rule_concerns_named_tools_or_a_touch() -> None:
     desk = a_desk()
     declare(desk)
 
@@ -273,7 +273,7 @@ def test_a_sentence_has_plain_places_only() -> None:
     assert fill("{a} {b.x} {b!r} {b:>9} {{b}} {c}", values) == "{b} {b.x} {b!r} {b:>9} {secret} {c}"
 
 
-def test_an_object_reads_the_same_in_what_is_asked_and_in_what_was_done() -> None:
+def test_object_reads_alike_before_and_after() -> None:
     @dataclass(frozen=True)
     class Attachment:
         file_id: str
@@ -282,7 +282,7 @@ def test_an_object_reads_the_same_in_what_is_asked_and_in_what_was_done() -> Non
     assert show([Attachment("19")]) == in_words([{"file_id": "19", "note": None}])
 
 
-def test_a_policy_gets_what_is_new_in_a_desk_and_keeps_what_an_admin_set() -> None:
+def test_policy_gains_new_parts_and_keeps_admin_limits() -> None:
     desk = a_desk()
     declare(desk)
     held = {**desk.document(), "limits": {"longest": 30, "gone": 1}, "caps": {"EUR": {}}}

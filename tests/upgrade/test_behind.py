@@ -53,9 +53,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.mark.both
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_database_that_lacks_migrations_is_a_sentence_and_a_code(
-    old: Installation, command: list[str]
-) -> None:
+def test_unmigrated_database_gives_sentence_and_code(old: Installation, command: list[str]) -> None:
     ended = old.manage(*command)
 
     assert (ended.code, ended.out) == (BEHIND, "")
@@ -98,7 +96,7 @@ def test_a_database_that_is_away_is_a_sentence_and_a_code(
         (["--port", "99999"], "CommandError: 99999 is not a port"),
     ],
 )
-def test_a_place_that_nobody_can_serve_on_is_a_sentence_and_a_code(
+def test_unservable_address_gives_sentence_and_code(
     given: list[str], sentence: str, tmp_path: Path
 ) -> None:
     away = Installation(tmp_path, "postgresql://rita:secret@127.0.0.1:1/opsconsole")
@@ -110,7 +108,7 @@ def test_a_place_that_nobody_can_serve_on_is_a_sentence_and_a_code(
 
 
 @pytest.mark.postgres
-def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
+def test_held_lock_is_not_taken_for_missing_migrations(
     old: Installation,
 ) -> None:
     with psycopg.connect(old.url) as somebody:
@@ -123,7 +121,7 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
 
 @pytest.mark.proves("F37")
 @pytest.mark.both
-def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
+def test_foreign_tables_are_reported_by_pages_and_worker(tmp_path: Path) -> None:
     """Running them during or before an upgrade is reported plainly, not as an error of ours."""
     with installation(tmp_path / "home", is_empty=False) as own, ExitStack() as ending:
         with own.in_one_process() as made:

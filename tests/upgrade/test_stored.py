@@ -109,7 +109,7 @@ def decide_all(own: Installation) -> int:
 
 
 @pytest.mark.proves("F37")
-def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
+def test_stored_database_upgrades_and_its_runs_end(
     restored: Installation, request: pytest.FixtureRequest
 ) -> None:
     migrated = restored.manage("migrate", "--no-input")
@@ -161,9 +161,7 @@ def read(own: Installation, what: str) -> list[Any]:
 
 @pytest.mark.proves("F37")
 @pytest.mark.parametrize("stored", TOO_OLD, ids=lambda path: path.name)
-def test_a_database_of_before_the_oldest_that_upgrades_is_refused_and_left_as_it_is(
-    stored: Path, tmp_path: Path
-) -> None:
+def test_too_old_database_is_refused_unchanged(stored: Path, tmp_path: Path) -> None:
     with installation(tmp_path / "home", **KEYS) as own, own.in_one_process() as found:
         put_back(stored, found)
         if not ON_POSTGRES:
@@ -190,9 +188,7 @@ def content_of(own: Installation) -> dict[str, str]:
 
 @pytest.mark.proves("F43")
 @pytest.mark.parametrize("restored", UPGRADED[:1], indirect=True, ids=lambda path: path.name)
-def test_what_going_back_loses_is_listed_from_a_copy_of_the_backup(
-    restored: Installation, tmp_path: Path
-) -> None:
+def test_losses_of_going_back_are_listed(restored: Installation, tmp_path: Path) -> None:
     assert restored.manage("migrate", "--no-input", "-v0").code == 0
     decide_all(restored)
     assert restored.manage("work", "--once").code == 0

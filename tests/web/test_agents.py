@@ -72,9 +72,7 @@ def test_a_form_that_is_sent_once_more_makes_no_second_key(
     assert client.post(where, {**form, "newest": key.prefix}).status_code == 200
 
 
-def test_the_requests_beside_a_new_key_work_and_the_page_turns_green(
-    scene: Scene, ada: User
-) -> None:
+def test_example_requests_of_a_new_key_work(scene: Scene, ada: User) -> None:
     add(ada)
     client, agent = client_of(ada), ExternalAgent.objects.get()
     assert "Waiting for its first call" in client.get(reverse("agent", args=[agent.pk])).text

@@ -35,9 +35,7 @@ def auditor(scene: Scene) -> Client:
     return client_of(user)
 
 
-def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
-    scene: Scene, auditor: Client
-) -> None:
+def test_log_shows_decisions_and_money_by_default(scene: Scene, auditor: Client) -> None:
     run = scene.decided_refund()
     at = reverse("audit")
 

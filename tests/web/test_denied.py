@@ -91,7 +91,7 @@ def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, 
 
 
 @pytest.mark.proves("W28")
-def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
+def test_lost_role_refuses_the_open_form(scene: Scene) -> None:
     """Rita opens the form as a reviewer and sends it after losing the role."""
     escalation = waiting(scene)
     client = client_of(scene.rita)
@@ -106,7 +106,7 @@ def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) 
 
 
 @pytest.mark.proves("I19", "W28")
-def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: Scene) -> None:
+def test_launcher_made_reviewer_still_does_not_decide(scene: Scene) -> None:
     escalation = waiting(scene)
     scene.omar.memberships.update(role="reviewer")
 

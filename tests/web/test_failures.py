@@ -142,7 +142,7 @@ def test_a_page_without_a_database_says_to_come_again(
         (ProgrammingError, psycopg.errors.InsufficientPrivilege),
     ],
 )
-def test_a_page_whose_database_takes_no_writes_says_to_come_again(
+def test_page_of_a_read_only_database_says_try_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, error: type[Exception], cause: type[Exception]
 ) -> None:
     """As PostgreSQL says it on a standby or to a role without rights, and Django passes it on."""
@@ -182,9 +182,7 @@ def test_a_session_that_cannot_be_renewed_now_has_not_ended(scene: Scene) -> Non
     assert "The database is busy" in answered.text
 
 
-def test_the_page_of_a_database_that_cannot_save_leads_back_to_the_form(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsaved_form_leads_back_to_its_page(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(**_: object) -> None:
         raise OperationalError
 

@@ -27,7 +27,7 @@ def test_htmx_gets_the_content_of_a_page_and_a_browser_the_whole(scene: Scene, n
     assert len(content) < len(whole) - 4000
 
 
-def test_a_part_that_lost_its_access_leads_the_whole_page_to_the_sign_in() -> None:
+def test_lost_access_sends_the_whole_page_to_sign_in() -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/runs/?state=done"}
 
     answered = Client().get(reverse("runs"), headers=headers)

@@ -45,7 +45,7 @@ def browser(request: pytest.FixtureRequest, scene: Scene) -> Client:
     return Client() if request.param == "nobody" else client_of(scene.omar)
 
 
-def test_the_process_says_that_it_is_up_without_asking_the_database(
+def test_process_is_up_without_the_database(
     browser: Client, django_assert_num_queries: Callable[..., Any]
 ) -> None:
     with django_assert_num_queries(0):
@@ -63,7 +63,7 @@ def test_ready_is_who_has_a_database_its_migrations_and_a_worker() -> None:
     assert answer.json() == {"database": "ok", "migrations": "ok", "worker": "ok"}
 
 
-def test_a_newer_release_put_in_place_makes_no_running_process_unready(
+def test_newer_release_on_disk_keeps_processes_ready(
     tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its migrations may need packages that this process lacks."""
@@ -138,7 +138,7 @@ def test_not_ready_without_a_database_and_nothing_is_told_of_it(
     }
 
 
-def test_probes_in_an_outage_are_one_line_a_minute_with_its_cause(
+def test_probes_in_an_outage_log_one_line_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def cut(*_: Any) -> Any:
@@ -227,7 +227,7 @@ def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None
     assert 120 <= samples()["queue_oldest_seconds",] < 130
 
 
-def test_a_probe_without_tls_is_answered_where_a_page_leads_to_https(settings: Any) -> None:
+def test_probe_without_tls_is_answered(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
     client = Client()
 

@@ -143,7 +143,7 @@ def status(site: str, method: str, path: str, **more: Any) -> int:
 
 @pytest.mark.proves("W16")
 @pytest.mark.slow
-def test_a_server_refuses_what_is_long_and_waits_for_the_slow_without_a_thread() -> None:
+def test_server_refuses_long_and_awaits_slow_requests() -> None:
     with serve() as site:
         host, port = urlsplit(site).netloc.split(":")
         slow = []

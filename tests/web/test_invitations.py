@@ -42,9 +42,7 @@ def accept(token: str, name: str = "mia", password: str = PASSWORD) -> Any:
 
 
 @pytest.mark.proves("W31")
-def test_who_is_invited_by_mail_joins_once_with_name_and_password(
-    scene: Scene, ada: User, settings: Any
-) -> None:
+def test_invited_person_joins_once(scene: Scene, ada: User, settings: Any) -> None:
     at = timezone.now()
     members.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
     admin = client_of(ada)
@@ -135,7 +133,7 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
 
 @pytest.mark.proves("W31")
 @pytest.mark.both
-def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
+def test_link_takes_twenty_forms_and_day_a_hundred_links(
     scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(invitations, "MOST_TRIES", 3)
@@ -168,9 +166,7 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
 
 
 @pytest.mark.proves("W31")
-def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
-    scene: Scene, ada: User
-) -> None:
+def test_existing_user_joins_without_being_revealed(scene: Scene, ada: User) -> None:
     known = stranger()
     User.objects.filter(pk=known.pk).update(email="known@example.com")
     answers = [

@@ -42,9 +42,7 @@ def change(client: Client, name: str, what: str, **fields: str) -> Any:
     return client.post(at, {"change": what, **fields})
 
 
-def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
-    scene: Scene, ada: Client
-) -> None:
+def test_admins_member_changes_are_recorded(scene: Scene, ada: Client) -> None:
     made = ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
     steps = [
         change(ada, "rita", "limit", desk="bank", currency="eur", limit="5000.00"),
@@ -82,9 +80,7 @@ def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
 
 
 @pytest.mark.proves("W30")
-def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_away(
-    scene: Scene, ada: Client
-) -> None:
+def test_nobody_changes_own_rights_or_the_last_admin(scene: Scene, ada: Client) -> None:
     ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
     own = [
         change(ada, "ada", "role", role="viewer"),
@@ -211,9 +207,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
 
 
 @pytest.mark.breaks("I50")  # a thousand people are put into a team, and no event tells of them
-def test_a_thousand_members_are_listed_page_by_page_within_twelve_queries(
-    scene: Scene, ada: Client
-) -> None:
+def test_thousand_members_are_paged_within_twelve_queries(scene: Scene, ada: Client) -> None:
     team = members.set_team(
         workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now()
     )

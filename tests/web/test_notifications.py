@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CHOICES = {kind.value: Mode.DIGEST.value for kind in Kind} | {"digest_at": "07:30"}
 
 
-def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: Any) -> None:
+def test_webhooks_secret_is_shown_once_its_address_never(settings: Any) -> None:
     settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
     scene, ada = with_mailboxes()
     client = client_of(ada)
@@ -75,7 +75,7 @@ def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: A
     assert "No webhooks" in client.get(reverse("webhooks")).text
 
 
-def test_a_person_chooses_for_themselves_and_an_admin_for_who_has_not_chosen() -> None:
+def test_own_preferences_override_the_admins_defaults() -> None:
     scene, ada = with_mailboxes()
     at, slug = reverse("notifications-prefer"), scene.workspace.slug
     eve, everybody = client_of(scene.eve), {**CHOICES, "workspace": slug, "for": "all"}

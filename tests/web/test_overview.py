@@ -212,7 +212,7 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
 
 @pytest.mark.proves("F27")
-def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: Scene) -> None:
+def test_failing_model_server_is_named_on_pages(scene: Scene) -> None:
     server, until = "https://models.example.com/v1", timezone.now() + timedelta(seconds=30)
     told = {"failures": 5, "fault": "It refused the key (401).", "rests_until": until}
     Endpoint.objects.create(address=server, **told)

@@ -111,7 +111,7 @@ def test_what_is_frozen_comes_last_and_is_reached_too(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I45")
-def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scene) -> None:
+def test_each_view_counts_its_requests_by_currency(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     second = scene.add("second", Role.REVIEWER)
     people = {"rita": scene.rita, "second": second}
@@ -234,7 +234,7 @@ def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:
         assert numbers_in(client.get(reverse("approvals"), asked).text) == first, mark
 
 
-def test_a_decision_leads_to_the_next_of_its_view_and_then_to_its_list(scene: Scene) -> None:
+def test_decision_leads_to_the_views_next_request(scene: Scene) -> None:
     every, client = keys(), client_of(scene.rita)
     above = walk(scene, "view=above&order=amount")
     assert above == [every[place] for place in (3, 5, 0, 6, 2)]
@@ -306,7 +306,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
 
 
 @pytest.mark.proves("I45")
-def test_one_number_is_shown_wherever_a_person_s_requests_are_counted(scene: Scene) -> None:
+def test_every_page_shows_the_same_count_of_requests(scene: Scene) -> None:
     every, now = keys(), timezone.now()
     soon = now + timedelta(minutes=5)
     sharing.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)

@@ -214,7 +214,7 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
 
 
 @pytest.mark.proves("W32")
-def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, clock: Any) -> None:
+def test_command_resets_the_last_admins_factor(scene: Scene, clock: Any) -> None:
     enrol(client_of(scene.rita), scene.rita)
 
     ended, again = (command("reset_factor", "rita") for _ in range(2))

@@ -71,7 +71,7 @@ def test_rita_signs_in_from_elsewhere_while_somebody_guesses() -> None:
     assert sign_in("rita", PASSWORD, at=ELSEWHERE).status_code == 302
 
 
-def test_the_wait_ends_by_itself_and_trying_sooner_does_not_make_it_longer() -> None:
+def test_wait_ends_by_itself_and_early_tries_do_not_extend_it() -> None:
     guess()
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=4))
     assert guess(times=3) == [429, 429, 429]
@@ -108,7 +108,7 @@ def test_one_password_cannot_be_tried_on_every_name(settings: Any) -> None:
     assert sign_in("omar", PASSWORD).status_code == 302
 
 
-def test_a_header_from_this_machine_does_not_make_it_another_network() -> None:
+def test_local_header_is_not_another_network() -> None:
     with serve() as site:
         codes = [post_guess(site, f"198.51.100.{n}") for n in range(LIMIT + 1)]
 

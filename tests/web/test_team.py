@@ -74,7 +74,7 @@ def scene() -> Iterator[Scene]:
 
 
 @pytest.mark.proves("W33")
-def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scene) -> None:
+def test_closed_days_are_summed_once_and_correctly(scene: Scene) -> None:
     admin = client_of(scene.add("ada", Role.ADMIN))
     before = table(admin)
     [sight], chosen = (
@@ -111,7 +111,7 @@ def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scen
 
 
 @pytest.mark.proves("W33")
-def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(scene: Scene) -> None:
+def test_roles_see_their_part_of_the_figures(scene: Scene) -> None:
     at, mara = timezone.now(), User.objects.get(username="@mara")
     go(scene.launch())  # still waits
     members.set_team(
@@ -160,7 +160,7 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
 
 
 @pytest.mark.proves("W33")
-def test_sums_of_parts_are_the_sum_and_a_median_is_within_five_percent() -> None:
+def test_sums_add_up_and_medians_are_within_five_percent() -> None:
     begin = datetime(2026, 11, 22, 10, 20, tzinfo=UTC)
     lengths = [(place * 7919 % 1001 + 1) ** 1.7 for place in range(1001)]
     whole, parts = ReviewFigures(), [ReviewFigures() for _ in range(5)]
@@ -180,7 +180,7 @@ def test_sums_of_parts_are_the_sum_and_a_median_is_within_five_percent() -> None
     assert ReviewFigures().seconds(0.5) is None
 
 
-def test_a_request_counts_in_the_hours_it_came_waited_and_was_decided_in() -> None:
+def test_request_counts_in_its_hours() -> None:
     begin = datetime(2026, 11, 22, 22, 50, tzinfo=UTC)
     figures = ReviewFigures()
     for by, minutes in ((1, 5), (1, 100), (None, 10)):

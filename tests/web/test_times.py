@@ -33,7 +33,7 @@ def in_zone(client: Client, name: str) -> Client:
     return client
 
 
-def test_a_list_tells_times_of_the_viewer_and_names_their_zone_once(scene: Scene) -> None:
+def test_list_shows_the_viewers_times_and_zone(scene: Scene) -> None:
     run = scene.launch()
     Run.objects.filter(pk=run.pk).update(created_at=SUMMER)
 

@@ -70,7 +70,7 @@ def test_what_has_a_unit_and_a_limit_has_a_picture(stored: dict[str, Any], words
     assert (found and found.limit_label) == words
 
 
-def test_the_picture_of_an_amount_is_of_the_tightest_limit_on_just_this_amount() -> None:
+def test_ruler_shows_the_amounts_tightest_limit() -> None:
     """A sum over a day is not what was requested, nor its limit what is automatic."""
 
     def asked(rule: str, observed: int, limit: int, verdict: str = "escalate") -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_the_picture_of_an_amount_is_of_the_tightest_limit_on_just_this_amount()
     assert ruling_to_draw({"deciding": small}, 12_000) == small
 
 
-def test_what_a_reviewer_may_grant_stands_on_a_scale_of_money_only() -> None:
+def test_ruler_shows_grants_on_money_scales_only() -> None:
     for unit, yours in (("USD", 53.33), ("days", None)):
         found = ruler(ruling("any.rule", 120_000, 100_000, unit), 80_000)
 
@@ -124,13 +124,11 @@ def test_the_titles_of_all_rules_are_compared_in_one_pass(monkeypatch: pytest.Mo
         ("Harbor Hotels", "Harbor Hotels"),
     ],
 )
-def test_a_desk_named_as_a_company_keeps_its_name_within_a_sentence(
-    title: str, within: str
-) -> None:
+def test_desk_named_like_a_company_keeps_its_capitals(title: str, within: str) -> None:
     assert formats.within_sentence(title) == within
 
 
-def test_an_argument_that_was_null_all_along_was_changed_by_nobody() -> None:
+def test_unchanged_null_argument_shows_no_change() -> None:
     rows: list[dict[str, Any]] = [{"remark": None}] * 4
     who = [("", ""), ("revise", "the policy"), ("human", "rita"), ("block", "the gateway")]
 

@@ -37,7 +37,7 @@ def count_events() -> int:
     return Event.objects.filter(kind="audit.verified").count()
 
 
-def test_a_check_is_asked_for_once_shown_while_it_goes_on_and_cancelled(
+def test_check_is_requested_once_shown_and_cancelled(
     auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[str] = []
@@ -84,9 +84,7 @@ def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> Non
     assert "All 2 chains were read" in verify_log(auditor)
 
 
-def test_what_was_found_is_not_shown_to_whom_a_workspace_is_closed(
-    scene: Scene, auditor: Client
-) -> None:
+def test_findings_stay_within_their_workspace(scene: Scene, auditor: Client) -> None:
     """A fault quotes rows, like a log that they may no longer read."""
     at = timezone.now()
     eu = workspaces.add_workspace(desks=["refunds"], slug="eu", name="EU", at=at)
