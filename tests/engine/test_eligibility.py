@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agents.desks.refunds.books import import_customers
+from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from agents.models import Role, Run
 from agents.people import workspaces
