@@ -34,7 +34,7 @@ from tests.engine.test_external import page
 from tests.processes import running
 from tests.web.serving import serve
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @contextmanager
@@ -55,6 +55,7 @@ def client(home: Path, site: str, key: str, *said: str) -> Iterator[subprocess.P
         child.communicate(timeout=PATIENCE)
 
 
+@pytest.mark.both
 def test_client_killed_while_held_learns_of_execution(scene: Scene, tmp_path: Path) -> None:
     agent, key = make_agent(scene)
     with serve(OPSCONSOLE_MCP="1") as site, running("manage.py", "work"):
@@ -229,6 +230,7 @@ def test_a_question_is_answered_while_a_kill_switch_is_on(scene: Scene) -> None:
     assert answered.told["result"] == {"answer": "half of it"}
 
 
+@pytest.mark.both
 def test_calls_without_reference_share_a_session_by_subject(scene: Scene) -> None:
     agent, key = make_agent(scene)
     with mcp_site() as site:

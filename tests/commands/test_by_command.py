@@ -18,7 +18,7 @@ from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ACCOUNT = pwd.getpwuid(os.getuid()).pw_name
 BY = f"command:{ACCOUNT}"  # no user's name has a colon
@@ -92,6 +92,7 @@ def test_every_command_that_acts_for_people_says_so(
     assert facts(kind) == {"via": "command", "account": BY}
 
 
+@pytest.mark.both
 def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
     at, finn = timezone.now(), scene.add("finn", Role.REVIEWER)
     members.set_team(workspace=scene.workspace, slug="leads", name="Leads", add=[finn], at=at)

@@ -11,7 +11,7 @@ from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 NOBODY = [1, 0, -42, 2**63, -(2**63) - 1, 10**30, -(10**30)]
 ANNA: dict[str, Any] = {
@@ -54,6 +54,7 @@ def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
     assert fresh.is_isolated
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("number", NOBODY)
 def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
     book = demo_book()
@@ -85,6 +86,7 @@ def test_a_customer_who_never_paid_has_no_charge() -> None:
     assert context == {"user": ANNA["user"], "billing": {}}
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("lock", [False, True])
 def test_newest_charge_counts_then_the_later_entry(lock: bool) -> None:
     book = demo_book()
@@ -106,6 +108,7 @@ def test_newest_charge_counts_then_the_later_entry(lock: bool) -> None:
     assert charge.charge_id == entered[-1].pk
 
 
+@pytest.mark.both
 def test_what_is_held_cannot_be_refunded_again() -> None:
     book = demo_book()
     billing.pay(**refund(book, amount_minor=20000, key="paid"))

@@ -31,7 +31,7 @@ from tests.engine.scene import Scene, decide_request, go, set_scene
 from tests.engine.test_external import Session
 from tests.privacy.searching import places_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 EUROS = {"amount": "5.00", "currency": "EUR"}
 
@@ -220,6 +220,7 @@ def test_a_repeat_is_told_what_the_first_came_to(scene: Scene, orders: Any) -> N
     assert session.outcome("k1")["repeats"] == []
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("is_masked", [True, False])
 def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_masked: bool) -> None:
     post: Post = install(scene)
@@ -240,6 +241,7 @@ def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_mask
     assert sums == [(0, 0), (1, 500), (0, 0)]
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("is_masked", [True, False])
 def test_limit_holds_for_every_spelling_of_an_account(scene: Scene, is_masked: bool) -> None:
     post: Post = install(scene)

@@ -35,7 +35,7 @@ from tests.desks.bank import (
 )
 from tests.engine.scene import fresh, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def transfer(payee: str = "P-103", amount: str = "600.00") -> dict[str, Any]:
@@ -68,6 +68,7 @@ def test_what_a_person_set_names_nothing_elsewhere() -> None:
     assert context_of(run, transfer("P-101")).origin("amount") is Origin.NOBODY
 
 
+@pytest.mark.both
 @pytest.mark.breaks("I8", "I32")  # calls with an unknown outcome are inserted by hand
 def test_what_is_under_way_counts_as_done() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
@@ -89,6 +90,7 @@ def test_what_is_under_way_counts_as_done() -> None:
     assert later.count("transfer_money", by="workspace", days=1) == 0
 
 
+@pytest.mark.both
 def test_a_review_asks_the_ledger_once_for_the_same_calls() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
     context = context_of(run, transfer("P-101", "480.00"))
@@ -101,6 +103,7 @@ def test_a_review_asks_the_ledger_once_for_the_same_calls() -> None:
     assert (moved, count, sent.statements) == (Money(48000, "EUR"), 1, 1)
 
 
+@pytest.mark.both
 @pytest.mark.breaks("I2", "I4")  # not our bank: it pays in dollars
 def test_currencies_are_not_added() -> None:
     run = go(launch(bank_scene(), PAID_AT_ONCE))
@@ -123,6 +126,7 @@ def args_of(amount: str) -> dict[str, Any]:
     return {**transfer("P-101", amount)["args"], "on": "2026-12-01"}
 
 
+@pytest.mark.both
 @pytest.mark.proves("I2")
 def test_a_key_pays_what_it_was_held_for_and_once() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
@@ -135,6 +139,7 @@ def test_a_key_pays_what_it_was_held_for_and_once() -> None:
     assert [amount for _, amount in postings(run)] == [300]
 
 
+@pytest.mark.both
 def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
     with transaction.atomic():  # as an intent does; a failed hold does not end the run

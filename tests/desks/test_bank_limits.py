@@ -45,7 +45,7 @@ from tests.web.words import words
 
 TOOLS = DESKS["bank"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def under(scene: Scene, **caps: Any) -> None:
@@ -64,6 +64,7 @@ def reason(run: Run) -> str:
     return str(held.review["deciding"]["reason"])
 
 
+@pytest.mark.both
 @pytest.mark.proves("I4", "I43")
 @pytest.mark.parametrize("whose", ["launcher", "workspace"])
 def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
@@ -77,6 +78,7 @@ def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
     assert len(postings(go(runs[2]))) == 1
 
 
+@pytest.mark.both
 @pytest.mark.proves("I43")
 def test_each_launcher_has_a_cap_and_all_of_a_workspace_have_one() -> None:
     scene = bank_scene()
@@ -129,6 +131,7 @@ def set_limit(limit: str, *more: str) -> str:
 IN_EUR = ("--desk", "bank", "--currency", "EUR")
 
 
+@pytest.mark.both
 def test_own_limit_includes_earlier_grants(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

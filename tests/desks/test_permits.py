@@ -41,7 +41,7 @@ from tests.engine.test_kill_switch import release
 from tests.processes import contenders
 from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 KEYS = ["a-key-of-more-than-thirty-two-letters", "the-key-before-it-of-as-many-letters"]
 DAY = timedelta(days=1)
@@ -81,6 +81,7 @@ class Executing(Session):
         return self.outcome(key)
 
 
+@pytest.mark.both
 def test_order_is_lowered_taken_executed_and_reported(scene: Scene) -> None:
     session = Executing(scene)
 
@@ -159,6 +160,7 @@ def test_what_nobody_reports_is_put_to_a_person(scene: Scene) -> None:
     assert faults() == set()
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(("executed", "took"), [(True, "took"), (False, "did not take")])
 def test_report_during_an_open_card_is_shown_first(scene: Scene, executed: bool, took: str) -> None:
     session = Executing(scene)
@@ -364,6 +366,7 @@ def test_untaken_call_is_not_begun_by_later_ones(
     assert fresh(session.run).state == RunState.DONE
 
 
+@pytest.mark.both
 def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> None:
     sessions = [Executing(scene, reference=f"case-{number}") for number in range(3)]
     for session, calls in zip(sessions, (["sudo make"], ["sudo make", "ls"], []), strict=True):
@@ -444,6 +447,7 @@ def test_approval_shows_why_taking_was_refused(
     assert (reasons(), faults()) == ([], set())
 
 
+@pytest.mark.both
 def test_call_withdrawn_before_the_end_keeps_its_reason(
     scene: Scene,
 ) -> None:
@@ -512,6 +516,7 @@ def test_end_withdraws_untaken_calls_of_all_session_runs(scene: Scene) -> None:
     assert (reasons(), faults()) == ([], set())
 
 
+@pytest.mark.both
 def test_report_is_erased_with_its_subject(scene: Scene) -> None:
     session = Executing(scene)
     for key in ("k1", "k2"):
@@ -727,6 +732,7 @@ def test_a_request_of_before_lets_its_slot_go_on(scene: Scene) -> None:
     assert faults() == set()
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> None:
     sessions: dict[Run, Executing] = {}
@@ -763,22 +769,23 @@ def test_a_worker_that_dies_anywhere_has_the_call_begin_once(scene: Scene) -> No
 @pytest.mark.proves("F48")
 @pytest.mark.postgres
 @pytest.mark.slow
-@pytest.mark.parametrize("server", ["parts", ""])
-def test_fifty_processes_take_one_call_and_it_begins_once(scene: Scene, server: str) -> None:
-    session = Executing(scene)
-    session.propose("k1", order("500.00") if server else command("make"))
-    call = session.call("k1")
+def test_fifty_processes_take_one_call_and_it_begins_once(scene: Scene) -> None:
     with contenders(50) as crowd:
-        told = crowd.meet("tests.races.contenders:takes", [[call, KEYS]] * 50)
-        session.drive()
-        permits = crowd.meet("tests.races.contenders:reads_permit", [[call, KEYS]] * 50)
+        for server, called in {"parts": order("500.00"), "": command("make")}.items():
+            session = Executing(scene, reference=server or "none", name=server or "none")
+            session.propose("k1", called)
+            given = [[session.call("k1"), KEYS]] * 50
+            told = crowd.meet("tests.races.contenders:takes", given)
+            session.drive()
+            permits = crowd.meet("tests.races.contenders:reads_permit", given)
 
-    assert sorted(told) == (["took it"] * 50 if server else ["taken"] * 49 + ["took it"])
-    assert len(set(permits)) == 1
-    assert bool(permits[0]) == bool(server)
-    assert Effect.objects.filter(run=session.run).count() == 1
+            assert sorted(told) == (["took it"] * 50 if server else ["taken"] * 49 + ["took it"])
+            assert len(set(permits)) == 1
+            assert bool(permits[0]) == bool(server)
+            assert Effect.objects.filter(run=session.run).count() == 1
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_a_call_is_taken_or_taken_back_as_its_session_ends(scene: Scene) -> None:
     ends = []

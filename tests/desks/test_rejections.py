@@ -44,7 +44,7 @@ from tests.engine.test_external import (
     transfer,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 NO = "Fraud. Never pay this one."
 
@@ -77,6 +77,7 @@ def beside(first: Session, scene: Scene, name: str, **more: Any) -> Session:
     return session
 
 
+@pytest.mark.both
 @pytest.mark.proves("I56")
 def test_a_rejection_binds_every_agent_and_the_consoles_runs(scene: Scene) -> None:
     first = rejected(scene)
@@ -103,6 +104,7 @@ def test_a_rejection_binds_every_agent_and_the_consoles_runs(scene: Scene) -> No
     assert "1,200.00" not in told[0]["sentence"]
 
 
+@pytest.mark.both
 @pytest.mark.proves("I56")
 def test_an_approval_of_the_same_ends_a_rejection(scene: Scene) -> None:
     first = rejected(scene)
@@ -115,6 +117,7 @@ def test_an_approval_of_the_same_ends_a_rejection(scene: Scene) -> None:
     assert payments(first.run) == [10000, 20000]
 
 
+@pytest.mark.both
 @pytest.mark.proves("I56")
 @pytest.mark.parametrize(("days", "status"), [(29, "waiting"), (31, "executed")])
 def test_a_rejection_lapses_after_thirty_days(scene: Scene, days: int, status: str) -> None:
@@ -160,6 +163,7 @@ def test_an_erased_rejection_binds_nobody(scene: Scene) -> None:
     assert set(Escalation.objects.values_list("likeness", flat=True)) == {""}
 
 
+@pytest.mark.both
 def test_a_rejection_given_while_its_run_ends_counts(scene: Scene) -> None:
     run = go(scene.launch())
     scene.decide(run, approve=False)  # and no worker has seen it yet
@@ -241,6 +245,7 @@ def test_a_command_is_rejected_by_its_words(no_desk_left: None) -> None:
     assert identifying("workshop", DESKS["workshop"].tools["bash"]) == ["project", "command"]
 
 
+@pytest.mark.both
 def test_a_rejection_about_another_subject_costs_no_statement(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,6 @@ TOOLS = DESKS["refunds"].all_tools
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.both,
     pytest.mark.usefixtures("sources_answer_at_once"),
 ]
 
@@ -134,6 +133,7 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     assert found["answer"].startswith(f"Health unknown: US, {day}. Partial report")
 
 
+@pytest.mark.both
 def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     run, again = launch_report(set_scene(), call_seconds=30), threading.Event()
 

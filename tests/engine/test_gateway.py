@@ -46,7 +46,7 @@ from tests.engine.scene import (
 
 TOOLS = DESKS["refunds"].all_tools
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 LONGEST = 60  # seconds to wait for a thread on a busy machine
 
 
@@ -61,6 +61,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
 
 
+@pytest.mark.both
 @pytest.mark.proves("I15")
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_refund_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
@@ -91,6 +92,7 @@ def commits_before_calls(run: Run) -> list[int]:
     return [points[:place].count("journal.after_commit") for place in calls]
 
 
+@pytest.mark.both
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) -> None:
     calls = commits_before_calls(scene.launch(REFUND_500))
@@ -99,6 +101,7 @@ def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) ->
     assert calls == [0, 1, 2]
 
 
+@pytest.mark.both
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_what_nobody_could_ask_about_later_is_committed_at_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +113,7 @@ def test_what_nobody_could_ask_about_later_is_committed_at_once(
     assert calls == [0, 1, 3]
 
 
+@pytest.mark.both
 def test_a_call_that_only_reads_is_seen_while_it_takes_long(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +195,7 @@ def test_a_person_settles_what_nobody_could_tell(
     )
 
 
+@pytest.mark.both
 @pytest.mark.proves("F34")
 def test_late_payment_overrules_a_persons_no(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     real = TOOLS["issue_refund"].function
@@ -212,6 +217,7 @@ def test_late_payment_overrules_a_persons_no(scene: Scene, monkeypatch: pytest.M
     assert reply["refund"]["amount_minor"] == 50000
 
 
+@pytest.mark.both
 def test_what_was_recorded_since_outweighs_a_persons_word(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +238,7 @@ def test_what_was_recorded_since_outweighs_a_persons_word(
     assert run.steps.get(key="2/execute").reply == paid_late
 
 
+@pytest.mark.both
 def test_a_refusal_that_was_recorded_since_outweighs_it_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +379,7 @@ def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     assert mails(run) == [50000]
 
 
+@pytest.mark.both
 def test_run_cancelled_during_a_call_records_its_outcome(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     calls = 0
@@ -415,6 +423,7 @@ def again(run: Run) -> Run:
     return go(run)
 
 
+@pytest.mark.both
 def test_mail_in_the_ledger_is_neither_asked_about_nor_resent(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +436,7 @@ def test_mail_in_the_ledger_is_neither_asked_about_nor_resent(
     assert not Escalation.objects.filter(run=run).exists()
 
 
+@pytest.mark.both
 def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -568,6 +578,7 @@ def test_the_wait_for_a_thread_is_not_part_of_a_calls_time(
     assert (run.stop_reason, payments(run)) == ("success", [50000])
 
 
+@pytest.mark.both
 def test_payment_without_a_thread_was_not_made(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -620,6 +631,7 @@ def test_hanging_look_up_ends_after_a_calls_time(
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
 
 
+@pytest.mark.both
 def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
