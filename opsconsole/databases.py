@@ -90,7 +90,7 @@ def is_schema_error(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Say whether it is the driver's own error of a database that answers but takes no writes.
+    """Tell whether an error is the driver's own of a database that takes no writes.
 
     It takes none from anybody (a standby), or none from this role (after a restore, say).
     """

@@ -1,7 +1,7 @@
 """Answer and log what is denied, and answer what fails.
 
 Refused decisions are in the record. Denials are not: anyone can cause any number of them without
-signing in, and the record is kept for ever.
+signing in, and the record is kept permanently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_NAME = 150  # characters, as a user's name may have
 
 
 def answer_denial(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 403, and log who wanted what."""
+    """Answer 403, and log the person and the page."""
     who = request.user.get_username()
     log.warning("%r was denied %s %s: %s", who, request.method, request.path, exception)
     return permission_denied(request, exception)

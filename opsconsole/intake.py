@@ -1,7 +1,7 @@
 """Limits on what a client sends before Django sees it, and on how slowly it reads.
 
 Django writes a whole body to a file before checking its length, and waits for it without limit:
-without bounds here, anyone could fill the disk or hold a connection for ever. So could a client
+without bounds here, anyone could fill the disk or hold a connection endlessly. So could a client
 that requests a long file and reads nothing.
 """
 
@@ -25,7 +25,7 @@ App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]  # servers and Djang
 
 LONGEST_ADDRESS = 8 * 1024  # bytes
 LONGEST_HEADERS = 32 * 1024  # bytes, all together
-PROGRAMS = (b"api/", b"mcp")  # who reads the answer to such an address
+PROGRAMS = (b"api/", b"mcp")  # beginnings of addresses whose answers programs read
 WORDS = {  # with the API's code
     408: ("too_slow", "It took too long to send."),
     413: ("too_large", "That is more than is taken at once."),
@@ -95,7 +95,7 @@ class Intake:
             try:
                 async with asyncio.timeout(self.part_seconds):
                     await send(message)
-            except TimeoutError:  # what Django knows of a client that went, and cleans up after
+            except TimeoutError:  # Django knows a gone client by this, and cleans up after it
                 raise asyncio.CancelledError from None
 
         return patient

@@ -27,7 +27,7 @@ from opsconsole.databases import is_read_only, is_schema_error
 log = logging.getLogger(__name__)
 
 _OUTAGES = (OperationalError, InterfaceError, psycopg.OperationalError)
-_LINK = re.compile(r"(?<=/invitations/)[0-9a-f]{64}")  # what opens an invitation
+_LINK = re.compile(r"(?<=/invitations/)[0-9a-f]{64}")  # an invitation's secret
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -69,7 +69,7 @@ class Outages(logging.Filter):
         self._lock = Lock()
         self._count = 0  # errors since the last line
         self._began_at = self._told_at = self._over_at = float("-inf")
-        self._is_connected = False  # although it was logged last that the database is unusable
+        self._is_connected = False  # although the last line said that the database is unusable
         connection_created.connect(self._open, weak=False)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -111,8 +111,8 @@ class Outages(logging.Filter):
 class Refusals(logging.Filter):
     """Log a refused request in one line, without a traceback.
 
-    Anyone can send any number of them, and a wrong Host is not our fault. Of a denied page the
-    line is that of `denials`, which says who wanted what.
+    Anyone can send any number of them, and a wrong Host is not our fault. `denials` logs a denied
+    page, with the person and the page.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What each request passes: limits of sessions and of sign-ins from one address, and a policy.
+"""Limits of sessions and of sign-ins from one address, and a policy, for each request.
 
 The policy tells browsers what no page may use: sensors, devices, payment, the screen.
 """
@@ -129,7 +129,7 @@ _POLICY = ", ".join([*(f"{name}=(self)" for name in _OWN), *(f"{name}=()" for na
 def permissions_policy(get_response: Callable[..., Any]) -> Callable[..., Any]:
     """Send the policy with every answer of Django's, files and errors included.
 
-    Live streams and what is refused before Django are no documents, which alone heed it.
+    Only documents use it, so live streams and refusals before Django need none.
     """
 
     def told(response: HttpResponseBase) -> HttpResponseBase:

@@ -26,7 +26,7 @@ CODE_DIR = Path(__file__).resolve().parent.parent
 _is_checkout = (CODE_DIR / "manage.py").is_file()
 BASE_DIR = CODE_DIR if _is_checkout else Path.cwd()
 ASSETS_DIR = CODE_DIR if _is_checkout else CODE_DIR / "opsconsole"
-# -P: what lies where it is called hides no package.
+# -P: no package in the current directory hides ours.
 _start = [str(CODE_DIR / "manage.py")] if _is_checkout else ["-P", "-m", "opsconsole"]
 OPSCONSOLE_MANAGE = [sys.executable, *_start]  # what runs a command in a process of its own
 # OPSCONSOLE_ENV_FILE names another file; set and empty, none is read.
@@ -145,7 +145,7 @@ TEMPLATES = [
     }
 ]
 
-# What a form may hold: the longest goal or reason fits ten times, files are not taken.
+# Limits of a form: the longest goal or reason fits ten times, files are not taken.
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of a body
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 50
@@ -179,24 +179,23 @@ AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "agents.shell.access.MembersBackend",
 ]
-# A name that is tried too often waits, but only from the network that tried: an office is not
-# locked out by one of its own, nor Rita by somebody elsewhere. A network that tried as many names
-# as an office has people waits for all of them. Guesses from many networks are not slowed by
-# this; the length of passwords is what stands against them.
+# A name with too many tries waits, but only in the network that tried: neither an office nor Rita
+# is locked out by others. A network that tried as many names as an office has people waits for all
+# of them. This does not slow guesses from many networks; long passwords do.
 OPSCONSOLE_ADDRESS_FAILURES = 50  # within AXES_COOLOFF_TIME
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=5)
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else who tries on locks out for ever
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else further tries lock out endlessly
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "opsconsole.middleware.client_address"
 AXES_LOCKOUT_CALLABLE = "agents.people.sign_in.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
-# What is kept of a failed try has neither a code nor, as the next page, the link of an invitation.
+# A stored failed try has neither a code nor, as the next page, an invitation's link.
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "next"]
-OTP_TOTP_ISSUER = "opsconsole"  # what an app writes above its code
-SESSION_ENGINE = "agents.models.people"  # which knows whose a session is
+OTP_TOTP_ISSUER = "opsconsole"  # an app's title above its code
+SESSION_ENGINE = "agents.models.people"  # records whose session it is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
 #: How long a live page may outlive the access it was opened with.
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
@@ -273,7 +272,7 @@ EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
 #: Use STARTTLS.
 EMAIL_USE_TLS = _env.flag("EMAIL_USE_TLS", default=True)
-EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread for ever
+EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread endlessly
 EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"  # each mail within a limit
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
@@ -368,7 +367,7 @@ OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
 # The key seals; old keys still check what they sealed. No other key is derived from them.
 # A process with "none" has no key: it seals nothing and only compares heads.
 OPSCONSOLE_AUDIT_KEY = ""
-OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data directory
+OPSCONSOLE_OWN_KEYS = [  # generated, so they are in the data directory
     name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)
 ]
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
@@ -440,7 +439,7 @@ LOGGING = {
         "httpcore2": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "procrastinate": {"level": "WARNING"},
-        "psycopg.pool": {"level": "ERROR"},  # it tells of every try
+        "psycopg.pool": {"level": "ERROR"},  # it reports every try
         "axes": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},
     },

@@ -5,11 +5,10 @@
 
 It finds the first event of each chain that does not fit or is not the one that was sealed, and
 chains that are missing, repeated or of another workspace. With a copy of the heads that was kept
-elsewhere it also finds a record that was made anew or cut; with the keys (one a line) it checks
-the seals themselves. The proof of one run is such a copy too: of its chain alone, with the heads
-that seal it. Of an archive the texts lie in a file of their own. Exit code: 0 it holds, 4 it holds
-as far as it was checked without keys or without heads, 3 it does not, 2 bad usage or unreadable
-files.
+elsewhere it also finds a record that was forged or cut; with the keys (one a line) it checks the
+seals themselves. The proof of one run is such a copy of its chain alone, with the heads that seal
+it. An archive has its texts in a separate file. Exit code: 0 no fault, 4 no fault, but checked
+without keys or without heads, 3 a fault, 2 bad usage or unreadable files.
 It imports nothing of the program that wrote the record, on purpose.
 """
 
@@ -28,14 +27,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-NOT_ALL = 4  # the exit code where keys or heads were not given
+NOT_ALL = 4  # the exit code if keys or heads were not given
 FORMAT = "opsconsole-record/2"
-ARCHIVED = "archive.written"  # the event that tells how many runs an archive has
-ERASURE = "person.erased"  # the event that tells that texts were erased
-ENDS = ("run.done", "run.failed", "run.stopped")  # the events that tell of a run's end
-TAKEN = "audit.exported"  # the event that tells that a copy was taken
+ARCHIVED = "archive.written"  # has the number of an archive's runs
+ERASURE = "person.erased"  # the event of erased texts
+ENDS = ("run.done", "run.failed", "run.stopped")  # the events of a run's end
+TAKEN = "audit.exported"  # the event of a copy
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
-LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
+LATE = timedelta(minutes=10)  # longest delay between an event and its seal
 NAME = re.compile(r"workspace/[1-9][0-9]*|run/[0-9a-f-]{36}")
 WORKSPACE = re.compile(r"[1-9][0-9]*")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -44,11 +43,11 @@ SLUG = re.compile(r"[\w-]+")
 
 
 class Broken(Exception):
-    """The copy is not what was written."""
+    """The copy is not as it was written."""
 
 
 class BadUsage(Exception):
-    """A file that was given cannot serve."""
+    """A given file is unusable."""
 
 
 def canonical(value: Any) -> bytes:
@@ -71,9 +70,9 @@ def time_of(text: str) -> datetime:
 
 
 def parsed(line: bytes, where: str, *, is_trace: bool = False) -> Any:
-    """Return a line's document; what two readers could read as two things is refused.
+    """Return a line's document; refuse ambiguous JSON.
 
-    Only beside the trace of an archived run, which no hash covers, there are fractions.
+    Only the trace of an archived run, which no hash covers, has fractions.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def parsed(line: bytes, where: str, *, is_trace: bool = False) -> Any:
 
 
 def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Yield what lies between the first line and the last; check both."""
+    """Yield the documents between the first line and the last; check both."""
     digest, last = hashlib.sha256(), None
     for number, line in enumerate(file, start=1):
         if last is not None:
@@ -116,7 +115,7 @@ def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
 
 
 def wrong_texts(event: dict[str, Any]) -> str:
-    """Return why the texts beside an event are not those whose digests it holds, or ""."""
+    """Return why the texts next to an event do not match its digests, or ""."""
     digests, texts = event["facts"].get("texts", {}), event.get("texts", {})
     if digests.keys() != texts.keys():
         return "the texts beside it are not those that it names"
@@ -130,13 +129,13 @@ def wrong_texts(event: dict[str, Any]) -> str:
 
 
 def has_only(line: dict[str, Any], *names: str) -> None:
-    """Refuse parts that nothing covers: somebody could read them as if they were proved."""
+    """Refuse parts that nothing covers: a reader could take them for proved."""
     if line.keys() - set(names):
         raise ValueError("a line has a part that it must not have")
 
 
 class Head:
-    """A head, whole or as a copy shows it: what its seal covers, and the chains that it shows."""
+    """A head, whole or as a copy shows it: its sealed content, and the chains that it shows."""
 
     def __init__(self, line: dict[str, Any]) -> None:
         content = "workspaces" if "workspaces" in line else "moved"
@@ -175,7 +174,7 @@ class Head:
         time_of(self.at)
 
     def wrong(self, previous: Head | None, keys: dict[str, bytes]) -> str:
-        """Return why it does not follow `previous` or is not under its seal, or ""."""
+        """Return why it does not follow `previous` or does not match its seal, or ""."""
         if previous and (self.number, self.before) != (previous.number + 1, previous.seal):
             return "it does not follow the head before it"
         if previous and previous.parts is not None and self.parts is None:
@@ -188,7 +187,7 @@ class Head:
 
 
 class Chain:
-    """How far a chain was read, and what of it was not right."""
+    """A chain's progress, and its faults."""
 
     def __init__(self, line: dict[str, Any]) -> None:
         has_only(line, "name", "count", "hash", "archived")
@@ -207,36 +206,36 @@ class Chain:
 
 
 class Check:
-    """What was read so far, and what of it does not hold."""
+    """The state of a check, and the faults found."""
 
     def __init__(
         self, keys: dict[str, bytes], kept: list[Head], is_torn: bool, texts: BinaryIO | None
     ) -> None:
-        self.archive: dict[str, Any] = {}  # its number, and before when its runs ended
+        self.archive: dict[str, Any] = {}  # its number, and the latest end of its runs
         self.texts, self.beside_run = texts, dict[str, Any]()
         self.archived, self.told = Counter[str](), Counter[str]()  # runs of archives, a workspace
         self.emptied = 0  # runs without texts
         self.keys, self.kept = keys, {head.number: head for head in kept}
-        self.is_torn = is_torn  # the last line of what was kept
+        self.is_torn = is_torn  # the last line of the kept heads
         self.faults: list[str] = []
         self.at, self.workspaces = "", dict[str, str]()
-        self.last = ""  # when the newest event was
-        self.ahead = 0  # events in seals that say that they are newer than this copy
+        self.last = ""  # time of the newest event
+        self.ahead = 0  # events whose seals are newer than this copy
         self.sealed_at = ""  # the newest time of a head of the copy that is not ahead of it
-        self.run = ""  # the only chain of a run's proof; "" where the copy is of workspaces
+        self.run = ""  # the only chain of a run's proof; "" for a copy of workspaces
         self.head: Head | None = None  # the newest one of the copy
         self.uncompared: list[int] = []  # heads of the copy that are not kept elsewhere
         self.bad_head = False
         self.first_bound = 0  # the number of the first head that binds the set of chains
-        self.earlier: dict[str, Any] = {}  # workspace -> what that head says of older chains
+        self.earlier: dict[str, Any] = {}  # workspace -> that head's list of older chains
         self.unbound: set[str] = set()  # chains that heads of version 1 show
         self.elsewhere: set[str] = set()  # other workspaces; of version 1, digests of chains
         self.sealed: dict[str, list[str]] = {}  # by heads of the copy, then by newer ones
         self.by_copy: dict[str, int] = {}  # how many of them by heads of the copy
         self.home: dict[str, str] = {}  # chain -> the workspace in whose part it is sealed
-        self.is_whole = False  # up to the event that tells of this copy, by heads
+        self.is_whole = False  # up to the event of this copy, by heads
         self.beside: dict[str, int] = {}  # chain -> events sealed with that event, not in the copy
-        self.taken: dict[str, int] = {}  # workspace -> seq of the event that tells of this copy
+        self.taken: dict[str, int] = {}  # workspace -> seq of the event of this copy
         self.chain: Chain | None = None
         self.ended: dict[str, Chain] = {}
         self.events = 0
@@ -313,7 +312,7 @@ class Check:
             self.seal(head)
 
     def bind(self, head: Head) -> None:
-        """Take what the first head of version 2 says of the chains that were sealed before it."""
+        """Take the first head of version 2's list of the chains that were sealed before it."""
         if head.parts is not None and not self.first_bound and not self.run:
             self.first_bound = head.number
             self.earlier = {name: part.get("earlier") for name, part in head.parts.items()}
@@ -328,7 +327,7 @@ class Check:
                     self.faults.append(f"head {head.number}: {chain} changes its workspace")
 
     def heads_end(self) -> None:
-        """Add what newer heads, kept elsewhere, say of the events that come now."""
+        """Add the seals that newer heads, kept elsewhere, have for the next events."""
         self.by_copy = {chain: len(hashes) for chain, hashes in self.sealed.items()}
         for head in self.newer():
             self.seal(head)
@@ -372,7 +371,7 @@ class Check:
             self.emptied += "erased" in self.beside_run
 
     def put_texts(self, event: dict[str, Any]) -> None:
-        """Put the texts beside an event of an archive, as far as they were given and not erased."""
+        """Add the given texts of an archive's event that are not erased."""
         if "texts" in event:
             raise ValueError("an archive has its texts apart")
         digests = event["facts"].get("texts", {})
@@ -507,7 +506,7 @@ class Check:
                 self.faults.append(f"head {self.first_bound}: it {why}, or others")
 
     def end_run(self, chain: Chain | None) -> None:
-        """Hold the proof of a run against newer heads: what they sealed later may be later."""
+        """Compare the proof of a run with newer heads, which may have sealed later events."""
         if chain is None or self.ended.keys() != {self.run}:
             raise ValueError("the proof of a run has its chain, and no other")
         count = self.by_copy.get(self.run, 0)
@@ -521,7 +520,7 @@ class Check:
             self.beside[self.run] = count - chain.seq
 
     def end_archive(self) -> None:
-        """Find what no head has, in an archive: all of it was sealed when it was written.
+        """Find events of an archive without a head: all of it was sealed when it was written.
 
         No seal covers the date in its first line: heads newer than its events do as well.
         """
@@ -546,7 +545,7 @@ class Check:
                 self.beside[name] = more
 
     def end_cut(self) -> None:
-        """Find what newer heads sealed before this copy was taken, and what it does not have."""
+        """Find what newer heads sealed before this copy was taken, and the copy lacks."""
         reach = dict(self.by_copy)
         over = {
             pk for pk, seq in self.taken.items() if reach.get(f"workspace/{pk}", 0) >= seq
@@ -605,7 +604,7 @@ class Check:
             yield f"Heads not kept elsewhere, so not compared: {alone[0]} to {alone[-1]}."
 
     def unproved(self) -> Iterator[str]:
-        """Yield what would hold just as well if it were false, as far as this copy can tell."""
+        """Yield what this copy cannot prove."""
         newest = [self.head, *self.newer()][-1]
         if self.archive:
             yield (
@@ -671,7 +670,7 @@ class Check:
 def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], bool]:
     """Return the heads in a file, which must follow each other, and whether it ends torn.
 
-    A last line that lacks nothing but its end is a head. Raises BadUsage, Broken.
+    A last line that lacks only its newline is a head. Raises BadUsage, Broken.
     """
     found: list[Head] = []
     *lines, last = content(path).split(b"\n") if path else [b""]
@@ -691,7 +690,7 @@ def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], b
 
 
 def content(path: Path) -> bytes:
-    """Return what a file holds, without the mark that some editors put before it."""
+    """Return a file's content, without the mark that some editors put before it."""
     return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
 
 

@@ -210,7 +210,7 @@ def _event_line(event: Event) -> Json:
 
 
 def _text_with_salt(text: Text) -> Json:
-    """Return a text with the salt that proves it, or None where it was erased."""
+    """Return a text with the salt that proves it, or None after an erasure."""
     return None if text.erased else {"salt": text.salt, "text": text.text}
 
 

@@ -83,7 +83,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 @action
 @in_utc
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """Export the filtered log as CSV, and record that; the file shows where it was cut."""
+    """Export the filtered log as CSV, and record that; the file shows its cut."""
     wanted = LogFilter.of(request.POST)
     workspaces = access.workspaces_to_audit(access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))

@@ -16,7 +16,7 @@ from agents.core.requests import Json
 
 
 class Supervision(IntEnum):
-    """Who supervises a step. The greater is the stricter, and the stricter counts (SVC-Q7)."""
+    """The supervisor of a step. A greater value is stricter; the strictest counts (SVC-Q7)."""
 
     UNSUPERVISED = 0
     BY_MODEL = 1

@@ -250,7 +250,7 @@ def cancel_call(request: HttpRequest, call_id: int) -> Status[Any]:
 def take_call(request: HttpRequest, call_id: int) -> Status[Any]:
     """Take a call that is `allowed`, to execute it yourself once it is `taken`.
 
-    It is checked once more until then. Where a server verifies permits, `permit` is for it.
+    It is checked again until then. Where a server verifies permits, `permit` is for it.
     """
     taken = permits.take_call(agent=agent_of(request), call_id=call_id, at=timezone.now())
     return _call_answer(request, taken)
@@ -258,7 +258,7 @@ def take_call(request: HttpRequest, call_id: int) -> Status[Any]:
 
 @api.post("/calls/{int:call_id}/report", response={200: CallAnswer, 202: CallAnswer, **PROBLEMS})
 def report_call(request: HttpRequest, call_id: int, body: ReportCall) -> Status[Any]:
-    """Report what came of a call that you took. Without a report in time a person is asked."""
+    """Report the outcome of a call that you took. Without a report in time a person is asked."""
     reported = permits.report_call(
         agent=agent_of(request), call_id=call_id, at=timezone.now(), **body.dict()
     )

@@ -103,7 +103,7 @@ class AskPerson(Body):
 
 
 class CallAgain(Body):
-    """Propose an answered call once more, by its number."""
+    """Propose an answered call again, by its number."""
 
     call: int
 

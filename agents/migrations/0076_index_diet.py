@@ -102,7 +102,7 @@ def _drop(model, field, index, **changed):
 
 
 def _change(model, name, **index):
-    """Make an index anew in another form."""
+    """Replace an index by another form of it."""
     return (
         migrations.RemoveIndex(model_name=model, name=name),
         migrations.AddIndex(model_name=model, index=models.Index(name=name, **index)),

@@ -262,7 +262,7 @@ def _text(name: str, value: Json, event: dict[str, Any]) -> dict[str, Any]:
 
 
 class ErasedText(str):
-    """The time of erasure, which stands in place of an erased text."""
+    """The time of erasure, instead of an erased text."""
 
     @property
     def sentence(self) -> str:

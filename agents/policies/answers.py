@@ -150,7 +150,7 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(RulingKind.APPROVE, "read_only_delegation", sentence, 5)
 
 
-# What every desk has beside its own, by the names under which policies have them.
+# The rules of every desk besides its own, by their names in policies.
 SHARED: Mapping[str, Rule] = {
     "answers.matches_ledger": matches_ledger,
     "answers.after_specialist": after_specialist,

@@ -203,7 +203,7 @@ def readable_limits(
 ) -> Limits | None:
     """Return a version's limits for display, or None if they cannot be read.
 
-    Tiers then have the full names of `teams` in place of short ones.
+    Tiers then have the full names of `teams` instead of short ones.
     """
     try:
         limits = version.limits() if version else None

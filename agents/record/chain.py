@@ -138,7 +138,7 @@ class Text:
 
 
 def digest_of(salt: str, text: str) -> str:
-    """Return the digest that an event's hash covers in place of a text: HMAC-SHA256, by salt."""
+    """Return the digest that an event's hash covers instead of a text: HMAC-SHA256, by salt."""
     return hmac.new(salt.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 

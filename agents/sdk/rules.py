@@ -177,7 +177,7 @@ class HeldRequest:
     label: str  # its name
     book: int
     at: datetime
-    key: str = ""  # of the call that came of it, or that it asks about; "": none
+    key: str = ""  # of the call that it started, or that it asks about; "": none
     is_lost: bool = False  # it asks whether that call took effect
     is_open: bool = True
     attempts: int = 1  # at its step

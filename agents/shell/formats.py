@@ -547,7 +547,7 @@ def in_prose(text: str) -> str:
     return "\n\n".join(filter(None, (words, "; ".join(f"{k}: {v}" for k, v in fields.items()))))
 
 
-# Why nobody was told of an amount that the ledger has.
+# Why a letter about an amount in the ledger is missing.
 
 
 EMAIL_FAILED = "email_failed"

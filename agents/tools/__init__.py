@@ -1,4 +1,4 @@
-"""What a call is in words, and what a desk's models are told of its tools."""
+"""Calls in words, and tools as a desk's models see them."""
 
 from __future__ import annotations
 

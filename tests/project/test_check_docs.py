@@ -78,14 +78,25 @@ def test_marked_parts_are_exempt(tmp_path: Path, kind: str, mark: str) -> None:
     assert check(tmp_path, f"{GOOD}\n{part}") == (0, [])
 
 
+ANEW = "wording: “made anew”: 'again', 'regenerated', 'rebuilt'"
+LONG_NAME = f"test_{'a' * 56}"
+
+
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "told"),
     [
-        ("templates/page.html", "<p>{% if a %}It is\n<b>made</b> anew.{% endif %}</p>"),
-        ("agents/page.py", 'raise Refused(\n    f"It is made anew {once}"\n)\n'),
+        (
+            "templates/page.html",
+            "<p>{% if a %}It is\n<b>made</b> anew.{% endif %}</p>",
+            f"1: {ANEW}",
+        ),
+        ("agents/page.py", 'raise Refused(\n    f"It is made anew {once}"\n)\n', f"2: {ANEW}"),
+        ("agents/page.py", '"""A row.\n\nIt is\nmade anew."""\n', f"3: {ANEW}"),
+        ("agents/page.py", "x = 1\n# It is made\n# anew.\n", f"2: {ANEW}"),
+        ("tests/test_a.py", f"def {LONG_NAME}(): ...", f"1: test: {LONG_NAME} is too long"),
     ],
 )
-def test_idioms_on_screens_are_found(tmp_path: Path, name: str, text: str) -> None:
+def test_idioms_on_screens_are_found(tmp_path: Path, name: str, text: str, told: str) -> None:
     check(tmp_path, GOOD)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
@@ -93,6 +104,4 @@ def test_idioms_on_screens_are_found(tmp_path: Path, name: str, text: str) -> No
 
     done = subprocess.run(command, capture_output=True, text=True)
 
-    line = 1 + name.endswith(".py")
-    told = "“made anew”: 'again', 'regenerated', 'rebuilt'"
-    assert (done.returncode, done.stdout) == (1, f"{name}:{line}: wording: {told}\n")
+    assert (done.returncode, done.stdout) == (1, f"{name}:{told}\n")

@@ -1,4 +1,4 @@
-"""The field's usual controls. Of those that ask a person, the first is the card's headline."""
+"""The field's usual controls. The first that asks a person is the card's headline."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
         return None
     first = "has never been paid before" if not facts.is_paid_before else "is new"
     sentence = f"{{payee}} {first}, on file for {facts.payee_age}."
-    # Whoever says yes means who it is now, not who may be under this id later.
+    # An approval covers the payee's present name, not a later one under this id.
     return escalate("first_payment", sentence, risk=75, shown=facts.payee_name)
 
 

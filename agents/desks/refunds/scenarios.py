@@ -31,10 +31,9 @@ from opsconsole.desks import (
     Step,
 )
 
-# What the demo's models say, in scenarios and of goals like them. It is no language model: of a
-# goal that is no scenario it takes the customer (`user_id=7`, `customer 7`, Anna or Max) and, where
-# a refund is asked for, an amount (`500 USD`, `$500`). Of a goal that is not the desk's business it
-# has nothing to say.
+# The demo model's replies, in scenarios and to goals like them. It is no language model. From other
+# goals it takes the customer (`user_id=7`, `customer 7`, Anna or Max) and, for a refund, an amount
+# (`500 USD`, `$500`). To all others it has no reply.
 
 ANNA, MAX = 42, 7  # the demo's customers
 WORKERS = ("sales_worker", "payments_worker", "inventory_worker")

@@ -87,7 +87,7 @@ def _webhooks(
     fresh: Webhook | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    # What was filled in is shown again only with the refusal.
+    # The form is filled in again only with the refusal.
     given = request.POST if sentence and "shape" in request.POST else {}
     webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None)
     rows = [

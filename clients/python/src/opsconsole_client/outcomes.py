@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def told(self) -> dict[str, Json]:
-        """Return the outcome for a model, as data. Unless told of a change, it asks again."""
+        """Return the outcome for a model, as data. Without a reported change, it asks again."""
         names = ("status", "arguments", "result", "changed_by", "decided_by", "comment", "reason")
         found = {name: getattr(self, name) for name in (*names, "repeats", "sentence")}
         told = {name: value for name, value in found.items() if value not in ("", None, (), [])}
