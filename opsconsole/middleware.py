@@ -132,14 +132,14 @@ def permissions_policy(get_response: Callable[..., Any]) -> Callable[..., Any]:
     Only documents use it, so live streams and refusals before Django need none.
     """
 
-    def told(response: HttpResponseBase) -> HttpResponseBase:
+    def with_policy(response: HttpResponseBase) -> HttpResponseBase:
         response.headers.setdefault("Permissions-Policy", _POLICY)
         return response
 
     if iscoroutinefunction(get_response):
 
         async def answer_async(request: HttpRequest) -> HttpResponseBase:
-            return told(await get_response(request))
+            return with_policy(await get_response(request))
 
         return answer_async
-    return lambda request: told(get_response(request))
+    return lambda request: with_policy(get_response(request))
