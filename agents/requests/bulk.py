@@ -71,8 +71,8 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
         held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
         # If it is sent twice, the second call continues with what the first has not reached.
-        told = _told_in_bulk(token, [one.run_id for one in held])
-        if left := [item for item in items if item[0] not in told]:
+        decided = _told_in_bulk(token, [one.run_id for one in held])
+        if left := [item for item in items if item[0] not in decided]:
             reject_many(items=left, by=user, comment=comment, bulk=token, now=timezone.now)
     except BadForm as bad:
         return _show(request, queue, field=bad.field, sentence=str(bad))
@@ -90,15 +90,15 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
     listed = (whole_number(key) for key in request.GET.get("of", "").split(","))
     keys = [key for key in listed if key is not None]
     user, queue = access.person(request), read_queue(request.GET)
-    found = _outcomes_of(user, str(token), keys)
-    rejected = [one.escalation for one in found if not one.why]
+    outcomes = _outcomes_of(user, str(token), keys)
+    rejected = [one.escalation for one in outcomes if not one.why]
     shown = {
         "nav": "approvals",
         "queue": queue,
         "has_next": has_next(queue, user),
-        "outcomes": found,
+        "outcomes": outcomes,
         "rejected": rejected,
-        "left": [one for one in found if one.why],
+        "left": [one for one in outcomes if one.why],
         "totals": _in_words(totals(rejected)),
     }
     return render(request, "approvals/bulk_result.html", shown)
@@ -173,16 +173,16 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
     for name, total in wanted.items():
         typed = request.POST.get(f"{_TOTAL}{name}", "").strip()
         try:
-            found = whole_number(typed) if name == _COUNT else minor_of_text(typed, name)
+            number = whole_number(typed) if name == _COUNT else minor_of_text(typed, name)
         except BadAmount:
-            found = None
+            number = None
         shown = str(total) if name == _COUNT else format_money(total, name)
-        if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
+        if number != total and typed not in (shown, shown.removeprefix(f"{name} ")):
             # The page that is shown again no longer lists what was decided in the meantime.
             left = [one for one in held if one.state == EscalationState.OPEN] or held
             ticked = with_unit(len(left), "requests")
-            told = f"You ticked {ticked}: {_in_words(totals(left))}. Type this total to go on."
-            raise BadForm(f"{_TOTAL}{name}", told)
+            sentence = f"You ticked {ticked}: {_in_words(totals(left))}. Type this total to go on."
+            raise BadForm(f"{_TOTAL}{name}", sentence)
 
 
 # Reject many requests of one rule and one shape for one reason, a page at a time.
@@ -266,10 +266,10 @@ def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
     held = requests_in(queue, who).order_by()
     nobody = "No request matches this filter."
     if "rule" not in queue.given:
-        found = held.values_list("run__desk", KT("review__deciding__rule")).distinct()
+        pairs = held.values_list("run__desk", KT("review__deciding__rule")).distinct()
         rules = [
             (queue.other(desk=desk, rule=rule), rule_of_desk(rule, desk))
-            for desk, rule in sorted(found[:20], key=str)
+            for desk, rule in sorted(pairs[:20], key=str)
             if rule
         ]
         asks = "What is rejected together gets the same reason. Choose the rule it waits for:"
@@ -337,16 +337,16 @@ def _measure_of(held: Escalation) -> tuple[str, int]:
 
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
     """Return the sum of requests by unit: minor units by currency, and COUNT."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for measure, size in map(_measure_of, held):
-        found[measure] = found.get(measure, 0) + size
-    return found
+        sums[measure] = sums.get(measure, 0) + size
+    return sums
 
 
-def _in_words(found: Mapping[str, int]) -> str:
+def _in_words(sums_by_unit: Mapping[str, int]) -> str:
     """Return totals as people read them."""
-    sums = format_sums((name, minor) for name, minor in found.items() if name != _COUNT)
-    count = f"{found[_COUNT]} without an amount" if _COUNT in found else ""
+    sums = format_sums((name, minor) for name, minor in sums_by_unit.items() if name != _COUNT)
+    count = f"{sums_by_unit[_COUNT]} without an amount" if _COUNT in sums_by_unit else ""
     return ", ".join(filter(None, (sums, count)))
 
 
@@ -363,23 +363,23 @@ def _outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[_BulkOutcom
     """Return what happened to the requests that a person may see, beginning with those left."""
     held = access.escalations_of(user).filter(pk__in=keys[:MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
-    told = _told_in_bulk(bulk, [one.run_id for one in rows])
-    found = [_BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
-    return sorted(found, key=lambda outcome: not outcome.why)
+    events = _told_in_bulk(bulk, [one.run_id for one in rows])
+    outcomes = [_BulkOutcome(one, act(one), _why(one, events.get(one.pk))) for one in rows]
+    return sorted(outcomes, key=lambda outcome: not outcome.why)
 
 
-def _why(held: Escalation, told: Event | None) -> str:
+def _why(held: Escalation, event: Event | None) -> str:
     """Return why a request was left, naming the person who was faster, if any."""
-    if told is None:
+    if event is None:
         return "It was not reached"
-    if told.kind == "escalation.decided":
+    if event.kind == "escalation.decided":
         return ""
-    code, by = facts_of(told)["why"], held.decided_by
+    code, by = facts_of(event)["why"], held.decided_by
     if code == "already_decided":
         word = EscalationState(held.state).word
         return f"{by.get_username()} had decided: {word}" if by else f"It had {word}"
     since = held.claimed_until and held.claimed_until - CLAIM
-    if code == "claimed" and held.claimed_by and since and since <= told.at:  # not afterwards
+    if code == "claimed" and held.claimed_by and since and since <= event.at:  # not afterwards
         return f"{held.claimed_by.get_username()} had claimed it"
     return capfirst(REFUSALS.get(code, code.replace("_", " ")))
 
@@ -432,6 +432,6 @@ def _told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
     A form sent twice at once leaves two events of a request: the rejection counts.
     """
     kinds = ("decision.refused", "escalation.decided")
-    told = Event.objects.filter(run__in=runs, kind__in=kinds, facts__bulk=bulk)
-    found = sorted(told.prefetch_related("texts"), key=lambda event: kinds.index(event.kind))
-    return {event.facts["escalation"]: event for event in found}
+    events = Event.objects.filter(run__in=runs, kind__in=kinds, facts__bulk=bulk)
+    ordered = sorted(events.prefetch_related("texts"), key=lambda event: kinds.index(event.kind))
+    return {event.facts["escalation"]: event for event in ordered}

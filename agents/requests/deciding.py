@@ -144,10 +144,10 @@ def _decide(
     granted, first = None, None
     if wanted.approve:
         known = (escalation, steps)
-        found = _standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
-        if isinstance(found, ApprovalLapsed):
-            return found
-        first = found
+        approval = _standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
+        if isinstance(approval, ApprovalLapsed):
+            return approval
+        first = approval
         granted = grant(*known, person, patch=wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
@@ -248,9 +248,9 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk
     """Record a refused decision, also one from a foreign form."""
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why, **({"bulk": bulk} if bulk else {})}
-    said = Entry("decision.refused", facts, by.get_username())
+    entry = Entry("decision.refused", facts, by.get_username())
     run = escalation.run  # for its chain, as the request itself may have been moved elsewhere
-    append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)
+    append_events([entry], run_id=run.pk, workspace_id=run.workspace_id, at=at)
 
 
 # The reasons to refuse a decision.
@@ -336,13 +336,13 @@ def _check_person(escalation: Escalation, person: Membership, wanted: Decision) 
         comment=wanted.comment,
     )
     check_text(wanted.comment, most=MAX_COMMENT)
-    asked = kind_of(escalation.kind, escalation.action)
-    is_no = not (wanted.approve or wanted.send_back or asked.settles_call)
+    kind = kind_of(escalation.kind, escalation.action)
+    is_no = not (wanted.approve or wanted.send_back or kind.settles_call)
     if not is_no and (no := obstacle(escalation)):
         raise no
     if wanted.send_back:
         check_send_back(escalation)
-    change = asked.change
+    change = kind.change
     if wanted.correction and (not wanted.approve or change not in (TEXT, INSTRUCTIONS, ANSWER)):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     choices = escalation.action.get("choices")
@@ -387,12 +387,12 @@ def judge_letter(
 
     Raises Refused as the decision would. Changes nothing.
     """
-    found, steps, _ = read_case(escalation_id, by)
-    if kind_of(found.kind, found.action).change != TEXT:
+    escalation, steps, _ = read_case(escalation_id, by)
+    if kind_of(escalation.kind, escalation.action).change != TEXT:
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     check_text(text, most=MAX_TEXT, what="letter")
-    text = redact_for(found.run, text)
-    return compare_amounts(text, _check_letter(found, steps, text, at=at, lock=False))
+    text = redact_for(escalation.run, text)
+    return compare_amounts(text, _check_letter(escalation, steps, text, at=at, lock=False))
 
 
 def _check_letter(
@@ -445,8 +445,8 @@ class ApprovalLapsed(Refused):
 
 def lapse_in_words(approval: Approval, why: Refused) -> str:
     """Return a sentence for others on why a first approval has lapsed."""
-    said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
-    return f"{approval.by.get_username()}’s approval no longer counts: {said}"
+    sentence = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
+    return f"{approval.by.get_username()}’s approval no longer counts: {sentence}"
 
 
 def _standing_approval(
@@ -463,14 +463,14 @@ def _standing_approval(
     that showed none continues. `shown` is what the person saw: an approval's number, SAW_NONE, or
     None if unknown. Raises Refused if it was another approval.
     """
-    found = _first_of(escalation)
-    judged = _judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
+    first = _first_of(escalation)
+    judged = _judge_first(first, escalation, steps, at=at, ahead=ahead) if first else None
     if isinstance(judged, ApprovalLapsed):
         with Commit(escalation.run, at=at) as commit:
             _lapse(escalation, judged, commit)
         return None if shown == SAW_NONE else judged
-    if shown is not None and shown != (found.pk if found else SAW_NONE):
-        who = found.by.get_username() if found else "Nobody"
+    if shown is not None and shown != (first.pk if first else SAW_NONE):
+        who = first.by.get_username() if first else "Nobody"
         raise Refused("stale", f"{who} has approved this meanwhile. Load the page again.")
     return judged
 
@@ -635,9 +635,9 @@ def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: date
             _check_decider(run, require_member(run.workspace, by, *DECIDES), run.workspace)
             effect = Effect.objects.select_related("step").get(key=key)
             _check_lost(effect, run)
-            said = {"took_effect": took_effect, "comment": redact_for(run, comment.strip())}
+            facts = {"took_effect": took_effect, "comment": redact_for(run, comment.strip())}
             with Commit(run, at=at) as commit:
-                settle_as_told(commit, effect.step, took_effect, by=by.get_username(), said=said)
+                settle_as_told(commit, effect.step, took_effect, by=by.get_username(), said=facts)
     except ValuesLocked:
         raise LOCKED from None
     effect.refresh_from_db()
@@ -648,8 +648,8 @@ def _check_lost(effect: Effect, run: Run) -> None:
     """Refuse if the outcome of a call is known, or a request asks about it. Raises Refused."""
     if run.state in ENDED and effect.state == EffectState.UNKNOWN:
         return
-    told = Event.objects.filter(run=run, kind=f"effect.{effect.state}", facts__key=effect.key)
-    if first := told.exclude(actor="").first():
+    events = Event.objects.filter(run=run, kind=f"effect.{effect.state}", facts__key=effect.key)
+    if first := events.exclude(actor="").first():
         did = EFFECT_UNKNOWN.what_was_done(answer_of(facts_of(first)["took_effect"]))
         raise Refused("settled", f"{first.actor} {did}, at {time_here(first.at)}.")
     why = "no person has to say so: its run asks, it is still looked up, or it is on record"

@@ -46,7 +46,7 @@ def read_decision(
     posted: QueryDict,
     kind: RequestKind,
     fields: Sequence[OpenField],
-    asked: Mapping[str, Json],
+    proposed: Mapping[str, Json],
     *,
     is_doubtful: bool = False,
 ) -> Decision:
@@ -87,7 +87,7 @@ def read_decision(
         )
     except refusal.Refused as no:
         raise BadForm(field, str(no)) from None
-    return replace(wanted, patch=read_patch(posted, changed, asked) if is_changed else None)
+    return replace(wanted, patch=read_patch(posted, changed, proposed) if is_changed else None)
 
 
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
@@ -112,7 +112,7 @@ def _correction(posted: QueryDict, kind: RequestKind) -> str:
 
 
 def read_patch(
-    posted: QueryDict, fields: Sequence[OpenField], asked: Mapping[str, Json]
+    posted: QueryDict, fields: Sequence[OpenField], proposed: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return the arguments that differ from the requested ones. Raises BadForm."""
     typed = {
@@ -121,7 +121,7 @@ def read_patch(
         if (name := f"{SET}{field.name}") in posted
     }
     try:
-        patch = changed_fields(fields, typed, asked)
+        patch = changed_fields(fields, typed, proposed)
     except BadPatch as error:
         raise BadForm(f"{SET}{error.name}", str(error)) from None
     for field in fields:
@@ -194,17 +194,17 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
     """
     if field.words:
         return FormField(field, label, "", "", "", "", "")
-    asked, words, hint = field.text(field.typed), field.show(field.typed), field.help
+    text, words, hint = field.text(field.typed), field.show(field.typed), field.help
     if field.kind in ("choice", "text", "lines"):
         is_choice = field.kind == "choice"
-        return FormField(field, label, asked, words, "", "", "" if is_choice else hint)
+        return FormField(field, label, text, words, "", "", "" if is_choice else hint)
     if field.currency and most_minor is not None:
         typed = field.typed
         minor = typed.minor if isinstance(typed, Money) else int(typed)
-        asked = asked if most_minor >= minor else ""
+        text = text if most_minor >= minor else ""
         hint = f"Up to {format_money(most_minor, field.currency)}"
     least, most = field.text(field.least), field.text(field.most)
-    return FormField(field, label, asked, words, least, most, hint)
+    return FormField(field, label, text, words, least, most, hint)
 
 
 def fill_fields(

@@ -101,11 +101,11 @@ def grant(
         real, too_high = _changed_arguments(tool, asked_for, typed, *about)
         args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
-    asked = (run, action, run.limits, [*calls_before(run, action), *steps])
+    arguments = (run, action, run.limits, [*calls_before(run, action), *steps])
     shown = escalation.review.get("facts") or {}
     before = EarlierReview(shown, escalation.created_at, patch)
     facts, resource = fetch_now(
-        fetch_facts, *asked, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
+        fetch_facts, *arguments, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
     )
     for name in facts.choices:
         sentence = f"Choose the {label_of(name).lower()} that is meant."
@@ -179,17 +179,17 @@ def _check_masked(run: Run, patch: _Patch) -> None:
     """Refuse a change in which a mask or a foreign name would replace a value."""
     for name, mask in RunBorder(run).unknown_in(patch):
         label = label_of(name)
-        said = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
-        raise Refused("masked", f"{said} Write it without.", field=name)
+        sentence = f"{label} holds {mask}: the policy masks what was meant, such as a card number."
+        raise Refused("masked", f"{sentence} Write it without.", field=name)
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
     """Return why this server could not execute an approval; None if it could."""
-    asked, action = kind_of(escalation.kind, escalation.action), escalation.action
+    kind, action = kind_of(escalation.kind, escalation.action), escalation.action
     desk, name = escalation.run.desk, action.get("name", "")
     if desk not in DESKS:
         return Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
-    if not asked.runs_tool:
+    if not kind.runs_tool:
         return None
     tool = tools_at(desk).get(name)
     if tool is None:
@@ -217,19 +217,19 @@ def look_ahead(run: Run) -> LookedUp | None:
 
 def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
     """Return a request, its steps and the membership of the person judging it. Raises Refused."""
-    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=pk)
-    person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
-    if no := obstacle(found):
+    escalation = Escalation.objects.select_related("run__policy", "workspace").get(pk=pk)
+    person = require_member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if no := obstacle(escalation):
         raise no
-    return found, list(found.run.steps.order_by("position")), person
+    return escalation, list(escalation.run.steps.order_by("position")), person
 
 
 def judge_change(*, escalation_id: int, by: User, patch: _Patch, at: datetime) -> Grant | None:
     """Return the grant that these changes would give now, without deciding. Raises Refused."""
-    found, steps, person = read_case(escalation_id, by)
-    ahead = look_ahead(found.run)
-    patch = _with_keys(found, patch)
-    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+    escalation, steps, person = read_case(escalation_id, by)
+    ahead = look_ahead(escalation.run)
+    patch = _with_keys(escalation, patch)
+    return grant(escalation, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
@@ -250,8 +250,8 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
 
 def _choices_in(escalation: Escalation) -> Choices:
     """Return the values from which a person chooses an argument that nobody named."""
-    found: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
-    return found
+    choices: Choices = (escalation.review.get("facts") or {}).get("choices") or {}
+    return choices
 
 
 # What one person may grant: up to their limit on a resource, and up to their daily cap.
@@ -279,14 +279,14 @@ def own_bounds(
     wanted, bounds = format_money(target.amount_minor or 0, currency), []
     limit = person.limit_minor(run.desk, currency)
     most = limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)
-    asked: dict[str, _Sum] = {}
+    sums: dict[str, _Sum] = {}
     if limit is not None:
         since = at - timedelta(days=limits.rolling_days)
         resources = [target.resource] if target.resource else []
-        asked["here"] = _Sum(since, run.book_id, resources, target.subject_key)
+        sums["here"] = _Sum(since, run.book_id, resources, target.subject_key)
     if most is not None:
-        asked["today"] = _Sum(utc_midnight(at))
-    granted = _granted_sums(escalation, person, currency, asked) if asked else {}
+        sums["today"] = _Sum(utc_midnight(at))
+    granted = _granted_sums(escalation, person, currency, sums) if sums else {}
     if limit is not None:
         before = granted["here"]
         given = f"With the {format_money(before, currency)} you already granted for this in "
@@ -315,18 +315,18 @@ class _Sum:
 
     def counts(self, time: str, request: str) -> Q:
         """Return the condition for a grant to count; `request` is the path to its escalation."""
-        found = Q(**{f"{time}__gte": self.since})
+        condition = Q(**{f"{time}__gte": self.since})
         if self.book is None:
-            return found
-        found &= Q(run__book=self.book)
+            return condition
+        condition &= Q(run__book=self.book)
         if self.resources:
-            return found & Q(resource__in=self.resources)
+            return condition & Q(resource__in=self.resources)
         # If its tool names no resource, grants to other subjects do not count.
-        return found & Q(**{"resource": "", f"{request}subject_key": self.subject_key})
+        return condition & Q(**{"resource": "", f"{request}subject_key": self.subject_key})
 
 
 def _granted_sums(
-    escalation: Escalation, person: Membership, currency: str, asked: Mapping[str, _Sum]
+    escalation: Escalation, person: Membership, currency: str, sums: Mapping[str, _Sum]
 ) -> dict[str, int]:
     """Return the person's other grants at this desk in this currency, by kind of sum.
 
@@ -334,7 +334,7 @@ def _granted_sums(
     """
     same = {"run__desk": escalation.run.desk, "workspace": escalation.workspace_id}
     same |= {"currency": currency, "not_carried_out": ""}
-    since = min(one.since for one in asked.values())
+    since = min(one.since for one in sums.values())
     decided = Escalation.objects.filter(
         **same, decided_by=person.user_id, decided_at__gte=since, granted_minor__isnull=False
     )
@@ -346,13 +346,13 @@ def _granted_sums(
         escalation__state__in=(EscalationState.OPEN, *GRANTED),
     )
     decided, first = decided.exclude(pk=escalation.pk), first.exclude(escalation=escalation.pk)
-    if "here" in asked:
-        here = _in_all_spellings(asked["here"], escalation, (decided, first))
-        asked = {**asked, "here": here}
-    alone = _sums(decided, asked, "decided_at")
-    of_two = _sums(first, asked, "at", "escalation__")
+    if "here" in sums:
+        here = _in_all_spellings(sums["here"], escalation, (decided, first))
+        sums = {**sums, "here": here}
+    alone = _sums(decided, sums, "decided_at")
+    of_two = _sums(first, sums, "at", "escalation__")
     rows = list(alone.union(of_two, all=True))
-    return {name: sum(row[n] or 0 for row in rows) for n, name in enumerate(asked)}
+    return {name: sum(row[n] or 0 for row in rows) for n, name in enumerate(sums)}
 
 
 def _in_all_spellings(
@@ -364,20 +364,20 @@ def _in_all_spellings(
     if tool is None or not tool.has_spellings(resource):
         return here
     of_one, of_two = (
-        found.filter(run__book=here.book).order_by().values_list("resource", flat=True)
-        for found in grants
+        grants_of.filter(run__book=here.book).order_by().values_list("resource", flat=True)
+        for grants_of in grants
     )
     return replace(here, resources=spellings_of(resource, of_one.union(of_two)))
 
 
 def _sums(
-    found: QuerySet[Any], asked: Mapping[str, _Sum], time: str, request: str = ""
+    rows: QuerySet[Any], sums: Mapping[str, _Sum], time: str, request: str = ""
 ) -> QuerySet[Any, Any]:
     """Return a row with a column for each sum over these grants."""
     columns = {
-        name: Sum("granted_minor", filter=one.counts(time, request)) for name, one in asked.items()
+        name: Sum("granted_minor", filter=one.counts(time, request)) for name, one in sums.items()
     }
-    return found.order_by().values(whole=Value(1)).annotate(**columns).values_list(*columns)
+    return rows.order_by().values(whole=Value(1)).annotate(**columns).values_list(*columns)
 
 
 def _own(code: str, left: int, currency: str, sentence: str, others: str) -> _Bound:
@@ -421,8 +421,8 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, ros
         ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
         names = dict(ours.values_list("slug", "name"))
     called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))
-    told = f"Under {number}, only the team {called} may approve {escalation.asked}"
+    sentence = f"Under {number}, only the team {called} may approve {escalation.asked}"
     if not is_anyone_able:
-        alone = f"{told}, and nobody else in it can do so now."
+        alone = f"{sentence}, and nobody else in it can do so now."
         return f"{alone} Reject it, or have an admin add somebody."
-    return f"{told}. Hand it to one of them, or reject it."
+    return f"{sentence}. Hand it to one of them, or reject it."

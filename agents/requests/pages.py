@@ -103,11 +103,11 @@ def decided(request: HttpRequest) -> HttpResponse:
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
     by_me = request.GET.get("by", "") == "me"
     user = access.person(request)
-    found = decided_page(user, before, outcome, by_me=by_me)
+    page_of_rows = decided_page(user, before, outcome, by_me=by_me)
     shown = {
         **_views(line_of(WHOLE, reviewer(user, at=timezone.now()), views=VIEWS)),
-        "decided": found.rows,
-        "older": found.older,
+        "decided": page_of_rows.rows,
+        "older": page_of_rows.older,
         "outcome": outcome if outcome in OUTCOMES else "",
         "outcomes": OUTCOMES,
         "by": "me" if by_me else "",
@@ -347,9 +347,9 @@ def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
     """Read the decision form. A foreign form is recorded. Raises BadForm."""
     fields = granting.fields_of(escalation, at=timezone.now())
     try:
-        asked = escalation.action.get("args") or {}
+        proposed = escalation.action.get("args") or {}
         kind, is_doubtful = kind_of_request(escalation), bool(doubts_of(escalation))
-        return read_decision(request.POST, kind, fields, asked, is_doubtful=is_doubtful)
+        return read_decision(request.POST, kind, fields, proposed, is_doubtful=is_doubtful)
     except NotOurForm:
         deciding.record_refusal(
             escalation_id=escalation.pk,
@@ -371,17 +371,17 @@ def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | Non
 def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Settle a call of an ended run; 409 if it is settled already, or still looked up."""
     user, given = access.person(request), request.POST
-    found = access.run_to_settle(user, pk)
+    run = access.run_to_settle(user, pk)
     key, verdict = given.get("key", ""), given.get("verdict")
-    if verdict not in (APPROVE, REJECT) or not found.effects.filter(key=key).exists():
-        return show_run(request, found, sentence="Choose an answer.", status=422)
+    if verdict not in (APPROVE, REJECT) or not run.effects.filter(key=key).exists():
+        return show_run(request, run, sentence="Choose an answer.", status=422)
     comment, yes = given.get("comment", ""), verdict == APPROVE
     try:
         at = timezone.now()
         deciding.settle_call(key=key, by=user, took_effect=yes, comment=comment, at=at)
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_reason") else 409
-        return show_run(request, found, sentence=str(no), status=status)
+        return show_run(request, run, sentence=str(no), status=status)
     return redirect("run", pk=pk)
 
 

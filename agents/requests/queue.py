@@ -79,8 +79,8 @@ _MOST_MINUTES = 100_000  # keeps the computed time within the calendar
 
 
 def _minutes(text: str) -> int | None:
-    found = whole_number(text)
-    return found if found is not None and found < _MOST_MINUTES else None
+    minutes = whole_number(text)
+    return minutes if minutes is not None and minutes < _MOST_MINUTES else None
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ class QueueAddress(Filter):
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})
 
 
-def read_queue(asked: Mapping[str, str]) -> QueueAddress:
+def read_queue(address: Mapping[str, str]) -> QueueAddress:
     """Read a queue's address; an unknown view or order becomes the default."""
-    view, order = asked.get("view", ""), asked.get("order", "")
+    view, order = address.get("view", ""), address.get("order", "")
     return QueueAddress.of(
-        asked,
+        address,
         view=view if view in (*VIEWS, LOOK) else ALL,
         order=order if order in ORDERS else DEADLINE,
     )
@@ -217,9 +217,9 @@ def _inbox(
 
 def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
     """Return the lines of some requests; only their rows, which are wide, are read."""
-    found = _open(len(keys)).all(**spread("keys", keys))
+    escalations = _open(len(keys)).all(**spread("keys", keys))
     at = {key: number for number, key in enumerate(keys)}
-    return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
+    return _rows(sorted(escalations, key=lambda one: at[one.pk]), at=who.at)
 
 
 @cache
@@ -259,8 +259,8 @@ def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
         ours = open_in(Params("homes", homes)).filter(_in_view(ALL, who))
         # First the keys, so that whole rows are read only of few.
         keys = ours.order_by(*order).values("pk")[:most]
-        found = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
-        return found.order_by(*order)
+        requests = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
+        return requests.order_by(*order)
 
     return CompiledSelect(build)
 
@@ -272,14 +272,14 @@ def decided_page(
 
     `outcome` is one of OUTCOMES; anything else shows all.
     """
-    found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
+    requests = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
     if outcome in OUTCOMES:
-        found = found.filter(state=outcome)
+        requests = requests.filter(state=outcome)
     if by_me:
-        found = found.filter(decided_by=user)
-    found = _DECIDED.after(found, before)
-    found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
-    listed = list(found.select_related("run", "decided_by", *_HOLDERS))
+        requests = requests.filter(decided_by=user)
+    requests = _DECIDED.after(requests, before)
+    requests = newest(requests, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
+    listed = list(requests.select_related("run", "decided_by", *_HOLDERS))
     shown = _DECIDED.cut(listed, DECIDED_PAGE)
     return Page(_rows(shown.rows, at=timezone.now()), shown.older)
 
@@ -292,8 +292,8 @@ def expired_since(
     return expired.filter(belongs(Escalation), workspace__in=workspaces)
 
 
-def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
-    held = list(found)
+def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
+    held = list(requests)
     return [
         InboxRow(
             escalation=e,
@@ -388,23 +388,23 @@ def line_of(
     place_of, columns = _ORDERS[queue.order]
     held = {view: _in_view(view, who) for view in dict.fromkeys((ALL, *views))}
     # Without a filter it is one of the views, which are not compiled twice.
-    asked = "" if queue.given or queue.unreadable else queue.view
-    if asked not in held:
-        held[asked] = _in_queue(queue, who)
+    shown_view = "" if queue.given or queue.unreadable else queue.view
+    if shown_view not in held:
+        held[shown_view] = _in_queue(queue, who)
     flags = {
         f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
     }
     read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
     rows = [(row[: len(held)], row[len(held) :]) for row in read]
     at = {view: number for number, view in enumerate(held)}
-    found = [row for is_in, row in rows if is_in[at[asked]]]
-    places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
+    matching = [row for is_in, row in rows if is_in[at[shown_view]]]
+    places = sorted(place_of(*row[len(_ASKED) :]) for row in matching)
     keys = [place[-1] for place in places]
     waiting = [row for is_in, row in rows if is_in[at[ALL]]]
     ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
     tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
     count = WaitingCount.of(len(waiting), min(ends, default=None))
-    whole = (count, len(rows) - len(waiting), _tally(found), tallies)
+    whole = (count, len(rows) - len(waiting), _tally(matching), tallies)
     if key is None or key in keys:
         return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
     left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
@@ -431,12 +431,12 @@ _ASKED = ("kind", "currency", "amount_minor")
 def _tally(rows: Iterable[Sequence[Any]]) -> _Tally:
     """Count requests, given as rows that begin with the columns _ASKED."""
     held = list(rows)
-    asked = [
+    sums = [
         (currency, minor)
         for kind, currency, minor, *_ in held
         if kind == ACTION.stored and minor is not None
     ]
-    return _Tally(len(held), format_sums(asked))
+    return _Tally(len(held), format_sums(sums))
 
 
 def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> _Place:
@@ -514,7 +514,7 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
     `tiered` are policies with their workspaces and tiers; `own` are the person's teams, by
     workspace and slug.
     """
-    found = _NOTHING
+    condition = _NOTHING
     for policy, home, document in tiered:
         teams = [slug for where, slug in own if where == home]
         for desk, held in read_tiers(document).items():
@@ -528,8 +528,8 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
                     if not demand_of(tiers, least).admits(teams):
                         above |= band
                     least = (tier.up_to_minor or 0) + 1
-            found |= Q(run__policy=policy, run__desk=desk) & above
-    return found
+            condition |= Q(run__policy=policy, run__desk=desk) & above
+    return condition
 
 
 def open_in(workspaces: Sequence[int] | Params) -> QuerySet[Escalation]:
@@ -568,14 +568,14 @@ def _in_view(view: str, who: Reviewer) -> Q:
     if view == ABOVE:
         return _above_limit(who) & ~snoozed
     is_given = Q(approval__by=who.user_id)
-    found = {
+    condition = {
         ALL: Q(),
         MARKED: _IS_MARKED,
         LOOK: _LOOKS_ODD | Q(frozen_at__isnull=True, expires_at__lte=who.at + ABOUT_TO_EXPIRE),
         MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
         UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
     }[view]
-    return found & ~snoozed
+    return condition & ~snoozed
 
 
 ABOUT_TO_EXPIRE = timedelta(minutes=10)
@@ -589,14 +589,14 @@ def _above_limit(who: Reviewer) -> Q:
 
     As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others.
     """
-    found = who.above_tiers
+    condition = who.above_tiers
     for part in who.parts:
         for desk, own in part.desk_limits.items():
             if own and part.role in access.DECIDES:
                 here = Q(workspace=part.workspace_id, run__desk=desk)
                 within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
-                found |= here & ~reduce(or_, within)
-    return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
+                condition |= here & ~reduce(or_, within)
+    return condition & _ASKS_MONEY & Q(amount_minor__isnull=False)
 
 
 # Letters name an amount too, and a lost call was counted when first asked about.
@@ -612,20 +612,20 @@ NAMED: Mapping[str, Callable[[str], str]] = {
 
 def _fits(queue: QueueAddress, who: Reviewer) -> Q:
     """Return the condition of the fields without a column."""
-    found, given = Q(), queue.given
+    condition, given = Q(), queue.given
     if subject := given.get("subject"):
         labels = (
             Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
         )
-        found &= reduce(or_, labels, Q(subject_key=subject))
+        condition &= reduce(or_, labels, Q(subject_key=subject))
     if given.keys() & set(AMOUNTS):
-        found &= Q(amount_minor__isnull=False) & of_amount(given)
+        condition &= Q(amount_minor__isnull=False) & of_amount(given)
     if "age" in given:
-        found &= Q(created_at__lte=who.at - timedelta(minutes=queue.value("age")))
+        condition &= Q(created_at__lte=who.at - timedelta(minutes=queue.value("age")))
     if "due" in given:
         until = who.at + timedelta(minutes=queue.value("due"))
-        found &= Q(frozen_at__isnull=True, expires_at__lte=until)
-    return found
+        condition &= Q(frozen_at__isnull=True, expires_at__lte=until)
+    return condition
 
 
 class WaitingCount(int):
@@ -638,9 +638,9 @@ class WaitingCount(int):
 
     @classmethod
     def of(cls, count: int, soonest: datetime | None) -> WaitingCount:
-        found = cls(count)
-        found.soonest = soonest
-        return found
+        waiting = cls(count)
+        waiting.soonest = soonest
+        return waiting
 
 
 SOONEST = Min("expires_at", filter=Q(frozen_at=None))
@@ -652,8 +652,8 @@ def waiting_in(workspaces: Sequence[int], reader: int, *, at: datetime) -> Waiti
     Every page asks it. A request whose run is elsewhere counts, though no list shows it.
     """
     given = {"reader": reader, "at": at, **spread("homes", workspaces)}
-    found = _waiting(len(workspaces)).tuples(**given)
-    return WaitingCount.of(*(found[0][1:] if found else (0, None)))
+    counted = _waiting(len(workspaces)).tuples(**given)
+    return WaitingCount.of(*(counted[0][1:] if counted else (0, None)))
 
 
 @cache
@@ -718,8 +718,10 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
         first = escalation.approval
         if first is None or first.by_id != user.pk:
             return None
-        said = format_html("you approved {}, as the first of two people.", first.granted or "it")
-        return _just_decided(escalation, said)
+        sentence = format_html(
+            "you approved {}, as the first of two people.", first.granted or "it"
+        )
+        return _just_decided(escalation, sentence)
     effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)

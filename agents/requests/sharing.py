@@ -43,18 +43,18 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     Anyone can claim it once a claim has expired.
     """
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        _wait_for_part(found, by)
-        require_member(found.workspace, by, *DECIDES)
-        if is_own(found.run, by.pk):
-            raise Refused("four_eyes", own_words(found.run))
+        escalation = _lock_open(escalation_id, by, at=at)
+        _wait_for_part(escalation, by)
+        require_member(escalation.workspace, by, *DECIDES)
+        if is_own(escalation.run, by.pk):
+            raise Refused("four_eyes", own_words(escalation.run))
         free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
-        mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
+        mine = Escalation.objects.filter(free, pk=escalation.pk, state=EscalationState.OPEN)
         if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
-            raise Claimed(found)
-        _tell_of(found, "escalation.claimed", by, at, until=(at + CLAIM).isoformat())
-        found.claimed_by, found.claimed_until = by, at + CLAIM
-        return found
+            raise Claimed(escalation)
+        _tell_of(escalation, "escalation.claimed", by, at, until=(at + CLAIM).isoformat())
+        escalation.claimed_by, escalation.claimed_until = by, at + CLAIM
+        return escalation
 
 
 def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
@@ -63,16 +63,16 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     An admin may release anybody's.
     """
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        role = require_member(found.workspace, by, *DECIDES).role
-        if found.claimed_by_id is None:
-            return found
-        if found.claimed_by_id != by.pk and role != Role.ADMIN:
-            raise Claimed(found)
-        Escalation.objects.filter(pk=found.pk).update(claimed_by=None, claimed_until=None)
-        _tell_of(found, "escalation.released", by, at)
-        found.claimed_by, found.claimed_until = None, None
-        return found
+        escalation = _lock_open(escalation_id, by, at=at)
+        role = require_member(escalation.workspace, by, *DECIDES).role
+        if escalation.claimed_by_id is None:
+            return escalation
+        if escalation.claimed_by_id != by.pk and role != Role.ADMIN:
+            raise Claimed(escalation)
+        Escalation.objects.filter(pk=escalation.pk).update(claimed_by=None, claimed_until=None)
+        _tell_of(escalation, "escalation.released", by, at)
+        escalation.claimed_by, escalation.claimed_until = None, None
+        return escalation
 
 
 class Claimed(Exception):
@@ -118,46 +118,46 @@ def assign(
         raise Refused("two_receivers", "Choose a person or a team.")
     check_text(note, most=_MAX_NOTE, what="note")
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        _check_giver(found, by, at=at)
-        receivers = _receivers(found, to_user, to_team)
-        note = redact_words(found.run, note.strip())
-        is_same = (found.assigned_to, found.assigned_team) == (to_user, to_team)
-        is_again = by is not None and _is_told_again(found, _ASSIGNED, by, note=note)
+        escalation = _lock_open(escalation_id, by, at=at)
+        _check_giver(escalation, by, at=at)
+        receivers = _receivers(escalation, to_user, to_team)
+        note = redact_words(escalation.run, note.strip())
+        is_same = (escalation.assigned_to, escalation.assigned_team) == (to_user, to_team)
+        is_again = by is not None and _is_told_again(escalation, _ASSIGNED, by, note=note)
         if is_same and (not note or is_again):
-            return found
-        found.assigned_to, found.assigned_team = to_user, to_team
-        if by and found.claimed_by != to_user:
-            found.claimed_by = found.claimed_until = None
+            return escalation
+        escalation.assigned_to, escalation.assigned_team = to_user, to_team
+        if by and escalation.claimed_by != to_user:
+            escalation.claimed_by = escalation.claimed_until = None
         columns = ["assigned_to", "assigned_team", "claimed_by", "claimed_until"]
-        found.save(update_fields=columns)
+        escalation.save(update_fields=columns)
         facts: Json = {"to": to_user.get_username()} if to_user else {}
         facts |= {"team": to_team.slug, "team_name": to_team.name} if to_team else {}
         facts |= {"note": note} if note else {}
-        if woken := _wake(found, receivers):
+        if woken := _wake(escalation, receivers):
             facts["woken"] = woken
-        _tell_of(found, _ASSIGNED, by, at, **facts)
-        return found
+        _tell_of(escalation, _ASSIGNED, by, at, **facts)
+        return escalation
 
 
-def _check_giver(found: Escalation, by: User | None, *, at: datetime) -> None:
+def _check_giver(escalation: Escalation, by: User | None, *, at: datetime) -> None:
     """Refuse to hand over a request that someone else has claimed; admins may. Raises Claimed."""
-    if by is None or not is_kept_from(found, by, at=at):
+    if by is None or not is_kept_from(escalation, by, at=at):
         return
-    if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:
-        raise Claimed(found)
+    if require_member(escalation.workspace, by, *DECIDES).role != Role.ADMIN:
+        raise Claimed(escalation)
 
 
-def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) -> list[int]:
+def _receivers(escalation: Escalation, to_user: User | None, to_team: Team | None) -> list[int]:
     """Return the ids of the receivers who may decide. Raises Refused if there are none."""
     if to_user is None and to_team is None:
         return []
     if to_user:
-        _wait_for_part(found, to_user)
-    roster = roster_of(found)
-    if to_team and to_team.workspace_id != found.workspace_id:
+        _wait_for_part(escalation, to_user)
+    roster = roster_of(escalation)
+    if to_team and to_team.workspace_id != escalation.workspace_id:
         raise Refused("no_receiver", "That team is not of this workspace.")
-    able = [one.user_id for one in deciders(found, roster)]
+    able = [one.user_id for one in deciders(escalation, roster)]
     receivers = [
         user
         for user in able
@@ -169,9 +169,9 @@ def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) ->
     return receivers
 
 
-def _wake(found: Escalation, users: list[int]) -> list[str]:
+def _wake(escalation: Escalation, users: list[int]) -> list[str]:
     """End the snoozes of some users. Return their names."""
-    snoozes = Snooze.objects.filter(escalation=found, user__in=users)
+    snoozes = Snooze.objects.filter(escalation=escalation, user__in=users)
     woken = sorted(snoozes.values_list("user__username", flat=True))
     snoozes.delete()
     return woken
@@ -186,29 +186,29 @@ def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Sn
     The person's own claim ends.
     """
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        deadline = deadline_of(found, at=at)
+        escalation = _lock_open(escalation_id, by, at=at)
+        deadline = deadline_of(escalation, at=at)
         if not at < until < deadline:
             raise Refused(
                 "bad_snooze",
                 f"Choose a time from now on and before the deadline, {time_here(deadline)}.",
             )
         made, _ = Snooze.objects.update_or_create(
-            escalation=found, user=by, defaults={"until": until}
+            escalation=escalation, user=by, defaults={"until": until}
         )
-        if found.claimed_by == by:
-            found.claimed_by = found.claimed_until = None
-            found.save(update_fields=["claimed_by", "claimed_until"])
-        _tell_of(found, "escalation.snoozed", by, at, until=until.astimezone(UTC).isoformat())
+        if escalation.claimed_by == by:
+            escalation.claimed_by = escalation.claimed_until = None
+            escalation.save(update_fields=["claimed_by", "claimed_until"])
+        _tell_of(escalation, "escalation.snoozed", by, at, until=until.astimezone(UTC).isoformat())
         return made
 
 
 def wake(*, escalation_id: int, by: User, at: datetime) -> None:
     """End one's own snooze of a request. Raises Refused."""
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        if Snooze.objects.filter(escalation=found, user=by).delete()[0]:
-            _tell_of(found, "escalation.woken", by, at)
+        escalation = _lock_open(escalation_id, by, at=at)
+        if Snooze.objects.filter(escalation=escalation, user=by).delete()[0]:
+            _tell_of(escalation, "escalation.woken", by, at)
 
 
 def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
@@ -232,11 +232,11 @@ def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
         raise Refused("no_comment", "Write a comment first.")
     check_text(text, most=MAX_COMMENT, what="comment")
     with transaction.atomic():
-        found = _lock_open(escalation_id, by, at=at)
-        said = redact_words(found.run, text.strip())
-        if _is_told_again(found, COMMENTED, by, comment=said):
+        escalation = _lock_open(escalation_id, by, at=at)
+        words = redact_words(escalation.run, text.strip())
+        if _is_told_again(escalation, COMMENTED, by, comment=words):
             return
-        _tell_of(found, COMMENTED, by, at, comment=said)
+        _tell_of(escalation, COMMENTED, by, at, comment=words)
 
 
 # Save an address of the queue under a name, for oneself or for a workspace.
@@ -297,22 +297,22 @@ def _lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
     run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
     whole = Escalation.objects.select_related("workspace", "step", "claimed_by", "assigned_to")
-    found = whole.filter(request_belongs(), pk=pk).first()
-    if found is None:
+    escalation = whole.filter(request_belongs(), pk=pk).first()
+    if escalation is None:
         raise Refused("misplaced", _MISPLACED)
-    found.run = run
+    escalation.run = run
     if by:
-        require_member(found.workspace, by, *DECIDES)
-    if (state := EscalationState(found.state)) != EscalationState.OPEN:
+        require_member(escalation.workspace, by, *DECIDES)
+    if (state := EscalationState(escalation.state)) != EscalationState.OPEN:
         raise Refused("not_open", f"This request is no longer open: it is {state.word}.")
-    if found.frozen_at is None and found.expires_at <= at:
+    if escalation.frozen_at is None and escalation.expires_at <= at:
         raise Refused("not_open", "The request has expired and can no longer be decided.")
-    return found
+    return escalation
 
 
-def _wait_for_part(found: Escalation, user: User) -> None:
+def _wait_for_part(escalation: Escalation, user: User) -> None:
     """Lock a person's membership against removal, waiting for one under way."""
-    part = Membership.objects.filter(workspace=found.workspace_id, user=user)
+    part = Membership.objects.filter(workspace=escalation.workspace_id, user=user)
     list(part.select_for_update(no_key=True))
 
 

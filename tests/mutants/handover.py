@@ -73,7 +73,7 @@ HANDOVER = (
     Mutant(
         "any total rejects several",
         "agents/requests/bulk.py",
-        "if found != total and typed not in",
+        "if number != total and typed not in",
         "if False and typed not in",
         f"{BULK} -k judged_by_itself",
     ),

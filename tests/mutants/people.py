@@ -38,7 +38,7 @@ PEOPLE = (
     Mutant(
         "a reviewer hands over what another has claimed",
         "agents/requests/sharing.py",
-        "if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:",
+        "if require_member(escalation.workspace, by, *DECIDES).role != Role.ADMIN:",
         "if False:",
         f"{SHARED} -k neither_gives",
     ),
@@ -59,21 +59,21 @@ PEOPLE = (
     Mutant(
         "whoever snoozes a request keeps it claimed",
         "agents/requests/sharing.py",
-        "if found.claimed_by == by:",
+        "if escalation.claimed_by == by:",
         "if False:",
         f"{SHARED} -k snooze_ends",
     ),
     Mutant(
         "a comment shows a card number",
         "agents/requests/sharing.py",
-        "redact_words(found.run, text.strip())",
+        "redact_words(escalation.run, text.strip())",
         "text.strip()",
         f"{SHARED} -k kept_masked_once",
     ),
     Mutant(
         "a comment sent twice is there twice",
         "agents/requests/sharing.py",
-        "if _is_told_again(found, COMMENTED, by, comment=said):",
+        "if _is_told_again(escalation, COMMENTED, by, comment=words):",
         "if False:",
         f"{SHARED} -k kept_masked_once",
     ),

@@ -78,7 +78,7 @@ TIERS = (
     Mutant(
         "the second decides whatever they were shown",
         APPROVING,
-        "if shown is not None and shown != (found.pk if found else SAW_NONE):",
+        "if shown is not None and shown != (first.pk if first else SAW_NONE):",
         "if False:",
         f"{BOTH} -k not_shown",
     ),
