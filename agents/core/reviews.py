@@ -55,9 +55,9 @@ class ReadOnce:
 
     def get(self, source: object, read: Callable[[], T]) -> T:
         """Return what `read` returns for this object, read once. Raises what it raises."""
-        for known, found in self._read:
+        for known, value in self._read:
             if known is source:
-                kept: T = found
+                kept: T = value
                 return kept
         made = read()
         self._read.append((source, made))
@@ -127,7 +127,9 @@ class Facts:
     @property
     def sentences(self) -> dict[str, str]:
         """Return the console's own sentences, by the names used in references."""
-        ledger = [said for said in self.ledger if not (self.letter and said in self.FOR_STAFF)]
+        ledger = [
+            sentence for sentence in self.ledger if not (self.letter and sentence in self.FOR_STAFF)
+        ]
         return {**self.record, **({LEDGER: " ".join(ledger)} if ledger else {})}
 
     @property
@@ -137,8 +139,8 @@ class Facts:
 
     def as_json(self) -> Json:
         if self.desk:
-            found = {"repeats": self.repeats, "rejected": self.rejected}
-            return self.desk.stored | {name: kept for name, kept in found.items() if kept}
+            more = {"repeats": self.repeats, "rejected": self.rejected}
+            return self.desk.stored | {name: kept for name, kept in more.items() if kept}
         own = ("desk", "border", "once")
         kept = {name: value for name, value in vars(self).items() if name not in own}
         # For facts stored without these.
@@ -177,10 +179,10 @@ class Ruling:
     rule: str = ""  # module and function; set by the registry
 
     def as_json(self) -> dict[str, Json]:
-        said = {**vars(self), "verdict": self.verdict.word}
+        stored = {**vars(self), "verdict": self.verdict.word}
         if not self.unit:
-            del said["unit"]
-        return said
+            del stored["unit"]
+        return stored
 
 
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has approved

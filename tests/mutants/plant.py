@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "exactly the limit goes to a person",
         "agents/desks/refunds/rules.py",
-        "    if amount <= limit:\n        told",
-        "    if amount < limit:\n        told",
+        "    if amount <= limit:\n        sentence",
+        "    if amount < limit:\n        sentence",
         "tests/conformance/test_patterns.py -k sup-009",
     ),
     Mutant(

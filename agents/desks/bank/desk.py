@@ -17,8 +17,8 @@ def _read_invoice(invoice: str) -> Says:
 
 
 def _pay(payee: str, euros: str, purpose: str) -> Says:
-    asked = {"account": "main", "payee": payee, "purpose": purpose, "on": in_days(0)}
-    return Says("transfer_money", amount={"amount": euros, "currency": "EUR"}, **asked)
+    values = {"account": "main", "payee": payee, "purpose": purpose, "on": in_days(0)}
+    return Says("transfer_money", amount={"amount": euros, "currency": "EUR"}, **values)
 
 
 def _case(

@@ -34,16 +34,16 @@ def payees_named(name: str, book: int) -> list[str]:
     return _named(Payee.objects.filter(book=book), name)
 
 
-def _named(found: models.QuerySet[Any], name: str) -> list[str]:
-    known = found.order_by("pk").values_list("key", "name")
+def _named(rows: models.QuerySet[Any], name: str) -> list[str]:
+    known = rows.order_by("pk").values_list("key", "name")
     return [key for key, own in known if fold_name(own) == fold_name(name)]
 
 
 def payees_named_in(text: str, book: int) -> list[str]:
     """Return the keys of the payees whose name or key is in a text, by name."""
-    found = Payee.objects.filter(book=book).annotate(text=Value(text, models.TextField()))
+    payees = Payee.objects.filter(book=book).annotate(text=Value(text, models.TextField()))
     either = Q(text__icontains=F("name")) | Q(text__icontains=F("key"))
-    return list(found.filter(either).order_by("name", "pk").values_list("key", flat=True)[:5])
+    return list(payees.filter(either).order_by("name", "pk").values_list("key", flat=True)[:5])
 
 
 def forget_account(key: str, book: int) -> bool:
@@ -60,22 +60,22 @@ def hold(call: Call, *, account: str, payee: str, amount: Money, **on_what: Any)
     paid = find_payee(payee, call.book)
     if payer is None or paid is None:
         raise CallRefused("no_such_account" if payer is None else "no_such_payee")
-    asked = {"account": payer, "payee": paid, "amount_minor": amount.minor, **on_what}
+    order = {"account": payer, "payee": paid, "amount_minor": amount.minor, **on_what}
     if known := Transfer.objects.filter(key=call.key).first():
-        if any(getattr(known, name) != value for name, value in asked.items()):
+        if any(getattr(known, name) != value for name, value in order.items()):
             raise CallRefused("key_of_another_transfer")
         return known
     if paid.is_blocked or payer.free_minor < amount.minor:
         raise CallRefused("payee_blocked" if paid.is_blocked else "insufficient_funds")
     payer.held_minor += amount.minor
     payer.save(update_fields=["held_minor"])
-    return Transfer.objects.create(key=call.key, held_at=call.at, **asked)
+    return Transfer.objects.create(key=call.key, held_at=call.at, **order)
 
 
 @transaction.atomic
-def transfer(call: Call, **asked: Any) -> Json:
+def transfer(call: Call, **order: Any) -> Json:
     """Post a transfer, once per key, holding its amount first if needed. Raises CallRefused."""
-    held = hold(call, **asked)
+    held = hold(call, **order)
     if held.state == TransferState.RELEASED:
         raise CallRefused("given_up_before")
     _settle(held, TransferState.POSTED)
@@ -105,8 +105,8 @@ def _settle(held: Transfer, state: str) -> None:
 def receipt(transfer: Transfer) -> Json:
     """Return the tool's result for a posted transfer."""
     reference = f"tr_{sha256(transfer.key.encode()).hexdigest()[:12]}"
-    told = {"reference": reference, "amount": str(euros(transfer.amount_minor))}
-    return {"status": "ok", "transfer": told}
+    details = {"reference": reference, "amount": str(euros(transfer.amount_minor))}
+    return {"status": "ok", "transfer": details}
 
 
 def find_transfer(key: str) -> Json:
@@ -157,22 +157,22 @@ def scope(book: int) -> dict[str, str] | None:
     return {"account": newest.account.key, "day": newest.received_on.isoformat()}
 
 
-def figures(found: Found) -> dict[str, Json]:
+def figures(results: Found) -> dict[str, Json]:
     """Return both parts, and the health: yellow while a bill is open, unknown without a part."""
-    parts = {part: found.sources.get(source, {}) for source, part in PARTS.items()}
-    missing = [PARTS[source] for source in found.missing]
+    parts = {part: results.sources.get(source, {}) for source, part in PARTS.items()}
+    missing = [PARTS[source] for source in results.missing]
     health = "unknown" if missing else "yellow" if parts["bills"]["open"] else "green"
     return {"health": health, **parts, **({"missing": missing} if missing else {})}
 
 
-def headline(told: Json) -> str:
-    without = f" Without {', '.join(told['missing'])}." if "missing" in told else ""
-    day = f"{date.fromisoformat(told['day']):%-d %B %Y}"
-    return f"Health {told['health']}: account {told['account']}, {day}.{without}"
+def headline(aggregate: Json) -> str:
+    without = f" Without {', '.join(aggregate['missing'])}." if "missing" in aggregate else ""
+    day = f"{date.fromisoformat(aggregate['day']):%-d %B %Y}"
+    return f"Health {aggregate['health']}: account {aggregate['account']}, {day}.{without}"
 
 
-def findings(told: Json) -> str:
-    bills, sent = told["bills"], told["transfers"]
+def findings(aggregate: Json) -> str:
+    bills, sent = aggregate["bills"], aggregate["transfers"]
     sentences = []
     if "open" in bills:
         sentences.append(f"Of {bills['received']} bills received, {bills['open']} are open.")

@@ -38,8 +38,8 @@ def balance(args: Args, facts: BankFacts) -> Ruling | None:
 def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
     """A transfer dated in the past, or further ahead than the limit, is blocked."""
     ahead = days_until(args.on, case.today)
-    told = f"A transfer is dated today or up to {limits.ahead} ahead."
-    return None if 0 <= ahead <= limits.ahead else block("bad_date", told, risk=60)
+    sentence = f"A transfer is dated today or up to {limits.ahead} ahead."
+    return None if 0 <= ahead <= limits.ahead else block("bad_date", sentence, risk=60)
 
 
 @desk.rule(transfer_money, title="Who named payee, amount and purpose")
@@ -53,9 +53,9 @@ def named(facts: BankFacts) -> Ruling | None:
     bad = {what: origin for what, origin in origins.items() if not origin.is_of_people}
     if not bad:
         return None
-    told = " and ".join(f"the {what} was named by {origin.words}" for what, origin in bad.items())
+    words = " and ".join(f"the {what} was named by {origin.words}" for what, origin in bad.items())
     reason = "named_by_outsider" if Origin.OUTSIDE in bad.values() else "named_by_nobody"
-    return escalate(reason, f"{told[0].upper()}{told[1:]}.", risk=90)
+    return escalate(reason, f"{words[0].upper()}{words[1:]}.", risk=90)
 
 
 @desk.rule(transfer_money, title="Automatic approval limit")
@@ -87,15 +87,15 @@ def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None
 @desk.rule(transfer_money, title="Transfers in 24 hours")
 def velocity(facts: BankFacts, limits: BankLimits) -> Ruling:
     """Beyond the limit of transfers per account in 24 hours, each waits for a reviewer."""
-    count, told = Transfers(facts.transfers_today + 1), "Including this one, the last 24 hours have"
-    return within(count, limits.transfers, reason="many_transfers", what=told)
+    count, what = Transfers(facts.transfers_today + 1), "Including this one, the last 24 hours have"
+    return within(count, limits.transfers, reason="many_transfers", what=what)
 
 
 @desk.rule(transfer_money, title="Total in 24 hours")
 def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
     """A transfer that would take the 24-hour total over the limit waits for a reviewer."""
-    total, told = facts.sent_today + args.amount, "Including this one, the last 24 hours total"
-    return within(total, limits.daily, reason="daily_exposure", what=told)
+    total, what = facts.sent_today + args.amount, "Including this one, the last 24 hours total"
+    return within(total, limits.daily, reason="daily_exposure", what=what)
 
 
 @desk.rule(add_payee)
@@ -112,5 +112,5 @@ def accounts_answered(facts: BankFacts) -> Ruling | None:
     """An answer with an account number that only an outsider wrote waits for a reviewer."""
     if not facts.outsiders_accounts:
         return None
-    told = ", ".join(facts.outsiders_accounts)
-    return escalate("account_of_outsider", f"Only an outsider's text has {told}.", risk=80)
+    accounts = ", ".join(facts.outsiders_accounts)
+    return escalate("account_of_outsider", f"Only an outsider's text has {accounts}.", risk=80)

@@ -14,23 +14,23 @@ from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Tou
 MOST_PAYEES = 100  # listed to a model
 
 
-def sentences(told: Json) -> dict[str, str]:
-    return {"balance": f"The account has {told['balance']}, of which {told['free']} is free."}
+def sentences(reply: Json) -> dict[str, str]:
+    return {"balance": f"The account has {reply['balance']}, of which {reply['free']} is free."}
 
 
 @desk.tool(Touch.READ, title="Read the account", subject="account", may_say=sentences)
 def read_account(call: Call, *, account: str) -> Json:
     """Return the balance of the account and what of it is free."""
-    found = Account.objects.get(book=call.book, key=account)
-    balance = ledger.euros(found.opening_minor - found.paid_minor)
-    return {"balance": str(balance), "free": str(ledger.euros(found.free_minor))}
+    row = Account.objects.get(book=call.book, key=account)
+    balance = ledger.euros(row.opening_minor - row.paid_minor)
+    return {"balance": str(balance), "free": str(ledger.euros(row.free_minor))}
 
 
 @desk.tool(Touch.READ, title="Read the payees", subject="account")
 def read_payees(call: Call, *, account: str) -> Json:
     """Return who can be paid, with their ids."""
-    found = Payee.objects.filter(book=call.book).order_by("name", "pk")[:MOST_PAYEES]
-    return {"payees": [{"id": p.key, "name": p.name, "blocked": p.is_blocked} for p in found]}
+    payees = Payee.objects.filter(book=call.book).order_by("name", "pk")[:MOST_PAYEES]
+    return {"payees": [{"id": p.key, "name": p.name, "blocked": p.is_blocked} for p in payees]}
 
 
 @desk.tool(Touch.READ, title="Read an invoice", subject="account", outside=("text",))
@@ -109,11 +109,11 @@ def payee_specialist(call: Call, ticket: str) -> Json:
     """Answers whether somebody is a payee who can be paid."""
     known = Payee.objects.filter(book=call.book).order_by("name", "pk")
     named = [one for one in known if one.name.casefold() in ticket.casefold()]
-    told = [
+    lines = [
         f"{one.name} ({one.key}) {'is blocked' if one.is_blocked else 'can be paid'}."
         for one in named
     ]
-    return {"finding": " ".join(told)} if told else None
+    return {"finding": " ".join(lines)} if lines else None
 
 
 @desk.source(title="Bills of the day", critical=True)

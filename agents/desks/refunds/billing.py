@@ -116,9 +116,9 @@ def find_customer(key: str, book: int) -> Customer | None:
 
 def words_of(key: str, book: int) -> set[str]:
     """Return the words by which people write of a customer."""
-    found = find_customer(key, book)
-    parts = {part for part in found.name.split() if len(part) >= _SHORTEST_NAME} if found else set()
-    return {*parts, found.email} if found else parts
+    known = find_customer(key, book)
+    parts = {part for part in known.name.split() if len(part) >= _SHORTEST_NAME} if known else set()
+    return {*parts, known.email} if known else parts
 
 
 @transaction.atomic
@@ -136,16 +136,18 @@ def forget(key: str, book: int) -> bool:
 
 def customer_name(*, book_id: int, customer_number: int) -> str:
     """Return a customer's name, "" if there is no such customer."""
-    found = customer(book_id=book_id, customer_number=customer_number)
-    return found.name if found else ""
+    known = customer(book_id=book_id, customer_number=customer_number)
+    return known.name if known else ""
 
 
 def called(text: str, book: int) -> list[str]:
     """Return the numbers of a book's customers with this name or, if none, with this prefix."""
     within = Customer.objects.filter(book=book).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
-        if found := [str(number) for number in fits.values_list("number", flat=True)[:_MOST_FOUND]]:
-            return found
+        if numbers := [
+            str(number) for number in fits.values_list("number", flat=True)[:_MOST_FOUND]
+        ]:
+            return numbers
     return []
 
 
@@ -157,18 +159,18 @@ def first_customers(book: int, most: int) -> list[str]:
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
     """Return a customer with their charges as an agent sees them, or None."""
-    found = account(book_id=book_id, customer_number=customer_number, at=at)
-    return context_of(found, customer_number) if found else None
+    known = account(book_id=book_id, customer_number=customer_number, at=at)
+    return context_of(known, customer_number) if known else None
 
 
-def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
+def context_of(known: CustomerAccount, customer_number: int) -> dict[str, Any]:
     """Return an account as an agent sees it: of several charges, what is left of each."""
-    charge = found.charge
+    charge = known.charge
     user = {
         "id": customer_number,
-        "name": found.name,
-        "country": found.country,
-        "tier": found.tier,
+        "name": known.name,
+        "country": known.country,
+        "tier": known.tier,
     }
     if charge is None:
         return {"user": user, "billing": {}}
@@ -180,7 +182,7 @@ def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
             "last_charge_minor": charge.amount_minor,
             "days_since_payment": charge.age_days,
         },
-        **({"charges": [_listed(one) for one in found.charges]} if len(found.charges) > 1 else {}),
+        **({"charges": [_listed(one) for one in known.charges]} if len(known.charges) > 1 else {}),
     }
 
 
@@ -280,8 +282,8 @@ class Receipt(_Order):
     paid_at: datetime | None
 
     def is_for(self, order: _Order) -> bool:
-        asked = {name: value for name, value in vars(order).items() if value is not None}
-        return asked.items() <= vars(self).items()
+        columns = {name: value for name, value in vars(order).items() if value is not None}
+        return columns.items() <= vars(self).items()
 
 
 # As in a receipt.
@@ -369,10 +371,10 @@ def account_with_refunds(
     if not could_be(customer_number):
         return None, []
     paid = FilteredRelation("refunds", condition=Q(refunds__state=RefundState.PAID))
-    found = charges(book=book_id, number=customer_number).annotate(paid=paid)
+    annotated = charges(book=book_id, number=customer_number).annotate(paid=paid)
     columns = [name.replace("charge__", "") for name in COLUMNS[:2]]
     columns += [f"paid__{name}" for name in COLUMNS[2:]]
-    rows = list(found.order_by("-paid_at", "-pk").values_list(*_OF_ACCOUNT, *columns))
+    rows = list(annotated.order_by("-paid_at", "-pk").values_list(*_OF_ACCOUNT, *columns))
     cut = len(_OF_ACCOUNT)
     known = _account_of([row[:cut] for row in rows], book_id, customer_number, at)
     receipts = [Receipt(*row[cut:]) for row in rows if row[cut + 2] is not None]
@@ -381,8 +383,8 @@ def account_with_refunds(
 
 def _fetch_key(key: str) -> Pending[Receipt | None]:
     """Fetch the refund of a key, in an open pipeline if any."""
-    found = _BY_KEY.fetch_tuples(key=key)
-    return Pending(lambda: next(starmap(Receipt, found.get()), None))
+    pending = _BY_KEY.fetch_tuples(key=key)
+    return Pending(lambda: next(starmap(Receipt, pending.get()), None))
 
 
 def _checked(order: _Order, refund: Receipt) -> Receipt:
@@ -441,8 +443,8 @@ def _fits(order: _Order) -> bool:
 
 def _refusal(order: _Order, at: datetime) -> RefundRefused:
     """Return why an amount could not be held."""
-    found = account(book_id=order.book_id, customer_number=order.customer_number, at=at)
-    charges = found.charges if found else ()
+    known = account(book_id=order.book_id, customer_number=order.customer_number, at=at)
+    charges = known.charges if known else ()
     if not charges:
         return RefundRefused(f"refund_user_not_found:{order.customer_number}")
     named = [one for one in charges if len(charges) == 1 or one.charge_id == order.charge_id]

@@ -197,11 +197,11 @@ class CustomerTable:
 
     def equal_lines(self) -> list[str]:
         """Return the equal lines, each of which is a charge: "line 2, line 5"."""
-        found: dict[tuple[ChargeLine, str], list[int]] = {}
-        for charge, told in self.lines.items():
-            for line, reference in told if charge.plan else ():
-                found.setdefault((charge, reference), []).append(line)
-        return [_in_words(lines) for lines in found.values() if len(lines) > 1]
+        by_charge: dict[tuple[ChargeLine, str], list[int]] = {}
+        for charge, places in self.lines.items():
+            for line, reference in places if charge.plan else ():
+                by_charge.setdefault((charge, reference), []).append(line)
+        return [_in_words(lines) for lines in by_charge.values() if len(lines) > 1]
 
     def faults_in_words(self) -> str:
         return "\n".join(f"{_in_words(lines)}: {cause}" for cause, lines in self.faults.items())
@@ -295,8 +295,8 @@ def _enter_rows(table: CustomerTable, line: int, read: dict[str, str], at: datet
     else:
         table.add_customer(line, number, {name: read[name] for name in _ABOUT})
         if not faults:
-            told = table.lines.setdefault(ChargeLine(number, **charge), [])
-            told.append((line, read[REFERENCE]))
+            lines = table.lines.setdefault(ChargeLine(number, **charge), [])
+            lines.append((line, read[REFERENCE]))
     for fault in faults:
         table.add_fault(fault, line)
 
@@ -324,10 +324,10 @@ def _faults(read: Mapping[str, str]) -> Iterator[str]:
 
 def _charge_of_row(read: Mapping[str, str], at: datetime) -> dict[str, Any]:
     """Return a line's data on a charge, or nothing. Raises ValueError."""
-    told = [read[name] for name in ("plan", "amount", "currency", "paid_on")]
-    if not any((*told, read[REFERENCE])):
+    texts = [read[name] for name in ("plan", "amount", "currency", "paid_on")]
+    if not any((*texts, read[REFERENCE])):
         return {}
-    if not all(told):
+    if not all(texts):
         raise ValueError("plan, amount, currency and paid_on come together")
     if not is_plain_plan(read["plan"]):
         raise ValueError("plan is up to three words of letters, with at most four digits")
@@ -410,25 +410,25 @@ def import_customers(
     table = _read_table(lines, at)
     if table.faults:
         raise Refused("bad_table", f"Nothing was imported: {table.faults_in_words()}.")
-    found = Imported(equal=tuple(table.equal_lines()))
+    imported = Imported(equal=tuple(table.equal_lines()))
     done, total = 0, sum(map(len, table.lines.values()))
     tell(done, total)
     for batch in _batches(table):
         if done and connection.vendor == "sqlite":
             time.sleep(_PAUSE)
-        found += _import_batch(workspace, batch, table, at=at, actor=actor)
+        imported += _import_batch(workspace, batch, table, at=at, actor=actor)
         done += sum(own for _, own in batch.values())
         tell(done, total)
-    return found
+    return imported
 
 
 def _batches(table: CustomerTable) -> Iterator[_Batch]:
     """Yield a table's lines in batches. Many equal charges are in several."""
     batch: _Batch = {}
     size = 0
-    for charge, told in table.lines.items():
-        for start in range(0, len(told), BATCH):
-            references = [reference for _, reference in told[: start + BATCH]]
+    for charge, lines in table.lines.items():
+        for start in range(0, len(lines), BATCH):
+            references = [reference for _, reference in lines[: start + BATCH]]
             own = len(references) - start
             batch[charge] = references, own
             size += own
@@ -447,31 +447,31 @@ def _import_batch(
     Workspace.objects.select_for_update().get(pk=workspace.pk)
     numbers = {charge.number for charge in batch}
     erased = _erased_numbers(workspace.book_id) & numbers
-    kept = {charge: told for charge, told in batch.items() if charge.number not in erased}
+    kept = {charge: places for charge, places in batch.items() if charge.number not in erased}
     keys, new = _enter_customers(
         workspace.book_id, {number: table.about[number][1] for number in numbers - erased}
     )
     charges = _enter_charges(keys, kept)
     paying = {charge.number for charge in kept if charge.plan}
     lines = sum(own for _, own in kept.values())
-    found = Imported(
+    imported = Imported(
         customers=len(new),
         charges=charges,
         known=lines - charges - len(new - paying),
         left_out=sum(own for _, own in batch.values()) - lines,
         erased=tuple(erased),
     )
-    facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
+    facts = {"customers": imported.customers, "charges": imported.charges, "known": imported.known}
     if erased:
-        facts["left_out"] = found.left_out
+        facts["left_out"] = imported.left_out
     append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
-    return found
+    return imported
 
 
 def _erased_numbers(book_id: int) -> set[int]:
     """Return the numbers of a book's erased customers, from the record."""
-    told = Event.objects.filter(workspace__book=book_id, run=None, kind=ERASURE)
-    erased = map(erased_subject, told.order_by().values_list("facts", flat=True))
+    erasures = Event.objects.filter(workspace__book=book_id, run=None, kind=ERASURE)
+    erased = map(erased_subject, erasures.order_by().values_list("facts", flat=True))
     return {int(key) for desk, key in erased if desk == FIRST_DESK}
 
 
@@ -481,7 +481,7 @@ def _enter_customers(
     """Add or update customers. Return their keys by number, and the numbers of the new ones."""
     ours = Customer.objects.filter(book=book_id, number__in=about)
     known = {one.number: {name: getattr(one, name) for name in _ABOUT} for one in ours}
-    changed = [number for number, told in about.items() if known.get(number) != told]
+    changed = [number for number, columns in about.items() if known.get(number) != columns]
     Customer.objects.bulk_create(
         [Customer(book_id=book_id, number=number, **about[number]) for number in changed],
         update_conflicts=True,

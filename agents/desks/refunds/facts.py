@@ -216,16 +216,16 @@ def _meant(
     before = asked.before
     if before and CHARGE in (before.patch or {}):
         return named[given], False
-    found = before and kept_charge(charges, before.facts, before.at)
-    found = found or meant_charge(
+    charge = before and kept_charge(charges, before.facts, before.at)
+    charge = charge or meant_charge(
         charges,
         asked.goals,
         asked.advice,
         amount_minor=asked.given.get("amount_minor"),
         today=asked.today,
     )
-    if found and given in ("", found.name):
-        return found, False
+    if charge and given in ("", charge.name):
+        return charge, False
     return None, bool(charges)
 
 
@@ -271,8 +271,8 @@ def _in_words(of: billing.ChargeFacts) -> str:
 
 def _customers_read(asked: Asked) -> set[int]:
     """Return the customers whose context was read, as named in the desk's answer."""
-    found = (reply.get("user") for reply in asked.read("get_refund_context"))
-    named = (user.get("id") for user in found if isinstance(user, dict))
+    users = (reply.get("user") for reply in asked.read("get_refund_context"))
+    named = (user.get("id") for user in users if isinstance(user, dict))
     return {number for number in named if isinstance(number, int)}
 
 
@@ -281,7 +281,7 @@ def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[R
 
     One letter is about one refund.
     """
-    found = [
+    refunds = [
         RefundFact(
             customer=int(call.subject or 0),
             amount_minor=call.amount.minor if call.amount else 0,
@@ -296,12 +296,12 @@ def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[R
     ]
     for letter in letters:
         text, amount = letter.args["message"], letter.amount.minor if letter.amount else 0
-        paid = [n for n, one in enumerate(found) if one.reference]
-        named = [n for n in paid if found[n].reference in text]
-        alike = [n for n in paid if found[n].amount_minor == amount and not found[n].mailed]
+        paid = [n for n, one in enumerate(refunds) if one.reference]
+        named = [n for n in paid if refunds[n].reference in text]
+        alike = [n for n in paid if refunds[n].amount_minor == amount and not refunds[n].mailed]
         for n in named or alike[:1]:
-            found[n] = replace(found[n], mailed=True)
-    return tuple(found)
+            refunds[n] = replace(refunds[n], mailed=True)
+    return tuple(refunds)
 
 
 def untold(refunds: Sequence[RefundFact], *, any_told: bool) -> tuple[str, ...]:
@@ -431,21 +431,21 @@ def meant_charge(
         called = [re.escape(one) for of in own for one in (of.name, of.reference) if one]
         return own[0] if own and not _excludes(texts, called) else None
     amount = _named_amount(amount_minor, texts)
-    found = _only_fit(charges, texts, amount, today)
-    if found is None:
+    charge = _only_fit(charges, texts, amount, today)
+    if charge is None:
         return None
     rest = "\n".join(texts)
-    for whole in names_used([Money(found.amount_minor, found.currency)], rest):
+    for whole in names_used([Money(charge.amount_minor, charge.currency)], rest):
         rest = rest.replace(whole, "")  # it names no other
     if _PLACED.search(rest):
         return None
     words = [re.escape(word) for one in charges for word in _words(one.plan)]
-    known = [0, amount, found.amount_minor, found.refundable_minor]
+    known = [0, amount, charge.amount_minor, charge.refundable_minor]
     other = {n for one in charges for n in (one.amount_minor, one.refundable_minor)}.difference(
         known
     )
-    is_other = _names_another(found, charges, texts, today) or _excludes(texts, [*words, _NOUNS])
-    return None if is_other or any(_named_amount(n, texts) for n in other) else found
+    is_other = _names_another(charge, charges, texts, today) or _excludes(texts, [*words, _NOUNS])
+    return None if is_other or any(_named_amount(n, texts) for n in other) else charge
 
 
 def kept_charge(charges: Sequence[ChargeFacts], facts: Json, at: datetime) -> ChargeFacts | None:
@@ -467,7 +467,7 @@ def kept_charge(charges: Sequence[ChargeFacts], facts: Json, at: datetime) -> Ch
 
 def _names_in(texts: Sequence[str], charges: Sequence[ChargeFacts]) -> set[str]:
     """Return the names of charges in texts, also where these have the billing system's."""
-    named = {found.upper() for text in texts for found in _NAME.findall(text)}
+    named = {name.upper() for text in texts for name in _NAME.findall(text)}
     return named | {one.name for one in charges if _has_reference(one.reference, texts)}
 
 
@@ -500,14 +500,14 @@ def _only_fit(
 
 
 def _names_another(
-    found: ChargeFacts, charges: Sequence[ChargeFacts], texts: Sequence[str], today: date
+    charge: ChargeFacts, charges: Sequence[ChargeFacts], texts: Sequence[str], today: date
 ) -> bool:
     """Tell whether people write of a day, or of words of a plan, that this charge does not have."""
-    own = _words(found.plan)
+    own = _words(charge.plan)
     others = {*_KINDS, *(word for one in charges for word in _words(one.plan))} - set(own)
     called = {word.casefold() for text in texts for word in _CALLED.findall(text)}
     return (
-        any(not day.is_of(found.day) for day in _days_in(texts, today))
+        any(not day.is_of(charge.day) for day in _days_in(texts, today))
         or any(_has_word(word, texts) for word in others)
         or any(word not in own and not _NO_PLAN.fullmatch(word) for word in called)
     )
@@ -543,21 +543,21 @@ def _excludes(texts: Sequence[str], names: Iterable[str]) -> bool:
 
 def _days_in(texts: Sequence[str], today: date) -> Iterator[_WrittenDay]:
     for text in texts:
-        for found in _DAYS.finditer(text):
-            if _MAY.fullmatch(found[0]):
+        for match in _DAYS.finditer(text):
+            if _MAY.fullmatch(match[0]):
                 continue
-            before = text[max(found.start() - 80, 0) : found.start()]  # all takes too long
-            after = text[found.end() : found.end() + 80]
+            before = text[max(match.start() - 80, 0) : match.start()]  # all takes too long
+            after = text[match.end() : match.end() + 80]
             is_of_charge = bool(
                 re.search(rf"{_PAID}{_FILLED}$", before, re.IGNORECASE)
                 or re.match(rf"\s+{_NOUNS}", after, re.IGNORECASE)
             )
-            yield _WrittenDay(*_read_day(found, today), is_of_charge)
+            yield _WrittenDay(*_read_day(match, today), is_of_charge)
 
 
-def _read_day(found: re.Match[str], today: date) -> tuple[int | None, int | None, int | None]:
+def _read_day(match: re.Match[str], today: date) -> tuple[int | None, int | None, int | None]:
     """Return a written day; an ambiguous or unreadable one matches no charge."""
-    given, text = found.groupdict(), found[0]
+    given, text = match.groupdict(), match[0]
     with suppress(ValueError, OverflowError):
         if given["other"]:
             return _UNREADABLE

@@ -199,8 +199,8 @@ def _words_of(error: Exception) -> str:
     """Return the message of a mail server or connection, with the error's name."""
     if isinstance(error, SMTPResponseException):
         text = error.smtp_error
-        said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-        return f"{error.smtp_code} {said}"[:LONGEST_FAULT]
+        words = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        return f"{error.smtp_code} {words}"[:LONGEST_FAULT]
     return f"{type(error).__name__}: {error}"[:LONGEST_FAULT]
 
 

@@ -24,14 +24,14 @@ _REFUNDABLE = "pro_monthly"
 _ANNA, _MAX = 42, 7
 
 
-def _eligible(found: Json) -> dict[str, str]:
-    if found["refund_eligible"] is True:
-        amount = format_money(found["refund_amount_minor"], found["currency"])
+def _eligible(result: Json) -> dict[str, str]:
+    if result["refund_eligible"] is True:
+        amount = format_money(result["refund_amount_minor"], result["currency"])
         first = f"A refund of {amount} is possible; this run paid nothing."
     else:
-        plan = plan_in_words(found["plan"])
+        plan = plan_in_words(result["plan"])
         first = f"No refund is possible{f' on the plan {plan}' if plan else ''}."
-    return {"finding": f"{first} {found['reason']}"}
+    return {"finding": f"{first} {result['reason']}"}
 
 
 @desk.specialist(title="Billing specialist", may_say=_eligible, timeout=5)
@@ -39,37 +39,37 @@ def billing_specialist(call: Call, ticket: str) -> Json:
     """Say whether what the customer pays for can be refunded, and how much of it is left."""
     if not _takes(call, "billing", ticket):
         return None
-    found = _paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
-    if found is None:
+    paid = _paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
+    if paid is None:
         raise CallRefused("subscription_not_found")
     days = int(call.limits.window_days)
-    may_go_back = found.plan == _REFUNDABLE or not found.is_subscription
-    eligible = may_go_back and found.age_days <= days and found.refundable_minor > 0
+    may_go_back = paid.plan == _REFUNDABLE or not paid.is_subscription
+    eligible = may_go_back and paid.age_days <= days and paid.refundable_minor > 0
     return {
-        "user_name": found.customer_name,
-        "plan": found.plan,
-        "currency": found.currency,
+        "user_name": paid.customer_name,
+        "plan": paid.plan,
+        "currency": paid.currency,
         "refund_eligible": eligible,
-        "refund_amount_minor": found.refundable_minor if eligible else 0,
-        "reason": _reason(found, days),
+        "refund_amount_minor": paid.refundable_minor if eligible else 0,
+        "reason": _reason(paid, days),
     }
 
 
-def _reason(found: PlanFacts, days: int) -> str:
-    if not found.plan:
+def _reason(paid: PlanFacts, days: int) -> str:
+    if not paid.plan:
         return "The customer has paid nothing yet."
-    if found.refunded_minor:
-        gone = format_money(found.refunded_minor, found.currency)
+    if paid.refunded_minor:
+        gone = format_money(paid.refunded_minor, paid.currency)
         return f"{gone} of the last charge was refunded before, or is about to be."
-    if found.is_subscription:
+    if paid.is_subscription:
         return f"Pro monthly subscriptions are refundable within {days} days."
     return f"A charge can be refunded for {days} days."
 
 
-def _incident(found: Json) -> dict[str, str]:
+def _incident(row: Json) -> dict[str, str]:
     return {
-        "finding": f"Incident {found['incident_id']} of {found['service']} is {found['state']}; "
-        f"the next update comes in {found['next_update_in_minutes']} minutes."
+        "finding": f"Incident {row['incident_id']} of {row['service']} is {row['state']}; "
+        f"the next update comes in {row['next_update_in_minutes']} minutes."
     }
 
 
@@ -81,10 +81,10 @@ def technical_specialist(call: Call, ticket: str) -> Json:
     return _open_incident()
 
 
-def _offer(found: Json) -> dict[str, str]:
-    price = format_money(found["monthly_price_minor"], found["currency"])
-    plan = plan_in_words(found["recommended_plan"]).capitalize()
-    return {"finding": f"{plan} costs {price} a month. {found['reason']}"}
+def _offer(offer: Json) -> dict[str, str]:
+    price = format_money(offer["monthly_price_minor"], offer["currency"])
+    plan = plan_in_words(offer["recommended_plan"]).capitalize()
+    return {"finding": f"{plan} costs {price} a month. {offer['reason']}"}
 
 
 @desk.specialist(title="Sales specialist", may_say=_offer, timeout=5)
@@ -133,12 +133,12 @@ def _paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts
 
     Any refund on the latest charge counts against the refundable price.
     """
-    found = billing.account(book_id=book_id, customer_number=customer_number, at=at)
-    if found is None:
+    account = billing.account(book_id=book_id, customer_number=customer_number, at=at)
+    if account is None:
         return None
-    charge = found.charge
+    charge = account.charge
     if charge is None:
-        return PlanFacts(found.name, "", 0, "", 0, 0, 0, is_subscription=False)
+        return PlanFacts(account.name, "", 0, "", 0, 0, 0, is_subscription=False)
     plans = Subscription.objects.filter(
         customer__book=book_id, customer__number=customer_number
     ).order_by("-first_paid_at", "-pk")
@@ -149,7 +149,7 @@ def _paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts
         paid_days = (at - newest.first_paid_at).days
         plan, price, age = newest.plan, newest.price_minor, max(paid_days, age)
     return PlanFacts(
-        customer_name=found.name,
+        customer_name=account.name,
         plan=plan,
         price_minor=price,
         currency=charge.currency,

@@ -46,20 +46,20 @@ def _scope_of(one: ReportScope) -> dict[str, str]:
     return {"report_date": one.day.isoformat(), "region": one.region}
 
 
-def figures(found: SourcesFound) -> dict[str, Json]:
+def figures(results: SourcesFound) -> dict[str, Json]:
     """Return the facts of the day, its health, and what failed or is missing.
 
     Under the reference's quirk `null_is_none` a field that a source leaves empty is good news.
     """
-    parts = {part: found.sources.get(worker, {}) for worker, part in _PART.items()}
-    wanted = [part for worker, part in _PART.items() if worker in found.expected]
-    quirk = found.limits.null_is_none
+    parts = {part: results.sources.get(worker, {}) for worker, part in _PART.items()}
+    wanted = [part for worker, part in _PART.items() if worker in results.expected]
+    quirk = results.limits.null_is_none
     missing = [name for part in wanted for name in _lacking(part, parts[part], quirk)]
     return {
-        **found.scope,
+        **results.scope,
         "health": health(parts, missing),
         **parts,
-        "failed_tasks": found.failed_tasks,
+        "failed_tasks": results.failed_tasks,
         **({"missing": missing} if missing else {}),
     }
 
@@ -75,30 +75,32 @@ def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) ->
     return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
 
 
-def headline(found: Json) -> str:
+def headline(aggregate: Json) -> str:
     """Return the first sentence of a brief, which no model writes."""
-    said = f"Health {found['health']}: {found['region']}, {found['report_date']}."
-    if found.get("missing"):
-        said += f" Partial report, without {', '.join(found['missing'])}."
-    return said
+    sentence = f"Health {aggregate['health']}: {aggregate['region']}, {aggregate['report_date']}."
+    if aggregate.get("missing"):
+        sentence += f" Partial report, without {', '.join(aggregate['missing'])}."
+    return sentence
 
 
-def findings(found: Json) -> str:
+def findings(aggregate: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
-    told = [*_findings(found["sales"], found["payments"], found["inventory"])]
-    is_whole = "failed_tasks" in found  # as `figures` makes it
-    return " ".join([*told, f"Next action: {_next_action(found)}."] if is_whole else told)
+    sentences = [*_findings(aggregate["sales"], aggregate["payments"], aggregate["inventory"])]
+    is_whole = "failed_tasks" in aggregate  # as `figures` makes it
+    return " ".join(
+        [*sentences, f"Next action: {_next_action(aggregate)}."] if is_whole else sentences
+    )
 
 
-def _next_action(found: Json) -> str:
+def _next_action(aggregate: Json) -> str:
     """Return the one action that the day's health calls for."""
-    payments, inventory = found["payments"], found["inventory"]
+    payments, inventory = aggregate["payments"], aggregate["inventory"]
     alerts, low = payments.get("chargeback_alerts"), _skus(inventory.get("low_stock_skus"))
-    match found["health"]:
+    match aggregate["health"]:
         case "red":
             return "follow the gateway incident until payments run again"
         case "unknown":
-            return f"get the missing figures ({', '.join(found['missing'])}) and report again"
+            return f"get the missing figures ({', '.join(aggregate['missing'])}) and report again"
         case "yellow" if (payments.get("failed_payment_rate") or 0) >= _FAILED_RATE:
             return "find out why payments fail"
         case "yellow":
@@ -127,10 +129,10 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
         yield "Nothing is out of stock."
 
 
-def _skus(found: Sequence[str] | None) -> str:
+def _skus(skus: Sequence[str] | None) -> str:
     """Return items in words; one that is not plain is only counted."""
-    plain = [sku for sku in found or () if _SKU.fullmatch(sku)]
-    others = len(found or ()) - len(plain)
+    plain = [sku for sku in skus or () if _SKU.fullmatch(sku)]
+    others = len(skus or ()) - len(plain)
     return " and ".join(filter(None, (", ".join(plain), f"{others} more" if others else "")))
 
 
@@ -196,8 +198,8 @@ def newest_day(*, book_id: int) -> ReportScope | None:
 
 def newest_days(*, book_id: int, most: int = _MOST) -> list[ReportScope]:
     """Return the newest days with numbers in a book, of a day the region that was entered first."""
-    found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "pk")
-    return [ReportScope(*one) for one in found.values_list("day", "region")[:most]]
+    rows = DailyMetrics.objects.filter(book=book_id).order_by("-day", "pk")
+    return [ReportScope(*one) for one in rows.values_list("day", "region")[:most]]
 
 
 def seconds_of(source: str, *, book_id: int, first: bool) -> float:
@@ -209,37 +211,37 @@ def seconds_of(source: str, *, book_id: int, first: bool) -> float:
 
 def sales(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
     """Return the sales, with the average order in minor units rounded half up, or None."""
-    found = _day(book_id, day, region)
-    if found is None or found.gross_sales_minor is None or not found.orders:
+    metrics = _day(book_id, day, region)
+    if metrics is None or metrics.gross_sales_minor is None or not metrics.orders:
         return None
     return {
-        "gross_sales_minor": found.gross_sales_minor,
-        "orders": found.orders,
-        "aov_minor": (2 * found.gross_sales_minor + found.orders) // (2 * found.orders),
+        "gross_sales_minor": metrics.gross_sales_minor,
+        "orders": metrics.orders,
+        "aov_minor": (2 * metrics.gross_sales_minor + metrics.orders) // (2 * metrics.orders),
     }
 
 
 def payments(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
     """Return the figures on payments, or None."""
-    found = _day(book_id, day, region)
-    if found is None or found.failed_payments_per_mille is None:
+    metrics = _day(book_id, day, region)
+    if metrics is None or metrics.failed_payments_per_mille is None:
         return None
     return {
-        "failed_payment_rate": found.failed_payments_per_mille / 1000,
-        "chargeback_alerts": found.chargeback_alerts,
-        "gateway_incident": found.gateway_incident,
+        "failed_payment_rate": metrics.failed_payments_per_mille / 1000,
+        "chargeback_alerts": metrics.chargeback_alerts,
+        "gateway_incident": metrics.gateway_incident,
     }
 
 
 def inventory(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
     """Return the items short in stock, or None."""
-    found = _day(book_id, day, region)
-    if found is None or found.out_of_stock_skus is None:
+    metrics = _day(book_id, day, region)
+    if metrics is None or metrics.out_of_stock_skus is None:
         return None
     return {
-        "low_stock_skus": found.low_stock_skus,
-        "out_of_stock_skus": found.out_of_stock_skus,
-        "restock_eta_days": found.restock_days,
+        "low_stock_skus": metrics.low_stock_skus,
+        "out_of_stock_skus": metrics.out_of_stock_skus,
+        "restock_eta_days": metrics.restock_days,
     }
 
 

@@ -38,8 +38,8 @@ def own_customer(given: Json, facts: RefundFacts) -> Ruling | None:
     if named is None or (facts.subject is not None and named == facts.subject):
         return None
     about = "nobody" if facts.subject is None else f"customer {facts.subject}"
-    told = f"The action names customer {named}, but the run is about {about}."
-    return block("subject_mismatch", told, risk=95, observed=named, limit=facts.subject)
+    sentence = f"The action names customer {named}, but the run is about {about}."
+    return block("subject_mismatch", sentence, risk=95, observed=named, limit=facts.subject)
 
 
 @desk.rule(
@@ -53,12 +53,14 @@ def context_before_money(given: Json, facts: RefundFacts) -> Ruling | None:
     customer, read = given[CUSTOMER], list(facts.context_of)
     if customer in read:
         return None
-    told = f"The record of customer {customer} has not been read in this run, so no money moves."
+    sentence = (
+        f"The record of customer {customer} has not been read in this run, so no money moves."
+    )
     flip = (
         "Call get_refund_context first: once the record has been read, the action "
         "is reviewed on its merits."
     )
-    return block("context_required", told, risk=80, flip=flip, observed=read, limit=customer)
+    return block("context_required", sentence, risk=80, flip=flip, observed=read, limit=customer)
 
 
 @desk.rule(get_refund_context, title="Reading is allowed")
@@ -75,14 +77,14 @@ def context() -> Ruling:
 def after_context(facts: RefundFacts) -> Ruling:
     """An answer is blocked if the customer's record was not read."""
     if facts.context_of:
-        told = "The customer's record was read, so the run may answer."
-        return approve("final_with_context", told, risk=5)
-    told = "The run answers without having read the customer's record."
+        sentence = "The customer's record was read, so the run may answer."
+        return approve("final_with_context", sentence, risk=5)
+    sentence = "The run answers without having read the customer's record."
     flip = (
         "Call get_refund_context first: once the record has been read, the answer "
         "is reviewed on its merits."
     )
-    return block("final_requires_context", told, risk=40, flip=flip)
+    return block("final_requires_context", sentence, risk=40, flip=flip)
 
 
 @desk.rule(
@@ -118,10 +120,10 @@ def run_limit(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | 
     if amount <= left:
         return None
     if left <= 0:
-        told = f"This run has refunded all of its {in_usd(most)}."
-        return block("refund_budget_exhausted", told, risk=70, **_usd(amount, 0))
-    told = f"{in_usd(amount)} is more than the {in_usd(left)} this run may still refund."
-    return _cut("cap_to_remaining_run_budget", told, amount, left)
+        sentence = f"This run has refunded all of its {in_usd(most)}."
+        return block("refund_budget_exhausted", sentence, risk=70, **_usd(amount, 0))
+    sentence = f"{in_usd(amount)} is more than the {in_usd(left)} this run may still refund."
+    return _cut("cap_to_remaining_run_budget", sentence, amount, left)
 
 
 @desk.rule(issue_refund, title="Missing reason, in recorded cases")
@@ -129,10 +131,10 @@ def reason_given(args: Args, limits: RefundLimits) -> Ruling | None:
     """A refund without a reason gets the standard reason, in recorded cases alone."""
     if not limits.fills_reason or str(args.reason or "").strip():
         return None
-    told = "The refund has no reason, so the standard one was filled in."
+    sentence = "The refund has no reason, so the standard one was filled in."
     flip = "With a reason the refund would not have been changed."
     reason = {"reason": DEFAULT_REASON}
-    return revise("refund_reason_required", told, to=reason, risk=20, flip=flip)
+    return revise("refund_reason_required", sentence, to=reason, risk=20, flip=flip)
 
 
 @desk.rule(
@@ -144,8 +146,8 @@ def auto_limit(args: Args, limits: RefundLimits) -> Ruling:
     """A refund up to the limit is allowed. A larger one waits for a reviewer."""
     amount, limit = args.amount_minor, int(limits.auto_limit_minor)
     if amount <= limit:
-        told = f"{in_usd(amount)} is within the automatic limit of {in_usd(limit)}."
-        return approve("refund_within_auto_limit", told, risk=15, **_usd(amount, limit))
+        sentence = f"{in_usd(amount)} is within the automatic limit of {in_usd(limit)}."
+        return approve("refund_within_auto_limit", sentence, risk=15, **_usd(amount, limit))
     return escalate(
         "high_refund_requires_human",
         f"{in_usd(amount - limit)} over the automatic limit of {in_usd(limit)}.",
@@ -171,10 +173,10 @@ def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
     if charge and amount in (charge.amount_minor, charge.refundable_minor) and not is_other:
         return None
     form = "in a form that the console can read"
-    told = f"Neither the request nor a person names {in_usd(amount)} {form}."
+    sentence = f"Neither the request nor a person names {in_usd(amount)} {form}."
     flip = "An amount that the request names clearly would not wait."
     return escalate(
-        "amount_named_by_nobody", told, risk=85, flip=flip, observed=amount, unit=CURRENCY
+        "amount_named_by_nobody", sentence, risk=85, flip=flip, observed=amount, unit=CURRENCY
     )
 
 
@@ -195,24 +197,24 @@ def charge_left(args: Args, facts: RefundFacts) -> Ruling | None:
     amount, charge = args.amount_minor, facts.charge
     if facts.choices:
         agents = f"The agent chose {args.charge}; neither" if args.charge else "Neither"
-        told = f"{agents} the request nor a person named one of the customer's charges."
+        sentence = f"{agents} the request nor a person named one of the customer's charges."
         name = next(iter(facts.choices[CHARGE]))
         flip = f"A request that names one, such as {name}, does not wait for this."
-        return escalate("charge_named_by_nobody", told, risk=90, flip=flip)
+        return escalate("charge_named_by_nobody", sentence, risk=90, flip=flip)
     if charge is None and args.charge:
-        told = f"Customer {args.user_id} has no charge {args.charge}."
-        return block("no_such_charge", told, risk=95, observed=args.charge)
+        sentence = f"Customer {args.user_id} has no charge {args.charge}."
+        return block("no_such_charge", sentence, risk=95, observed=args.charge)
     if charge is None or charge.currency != CURRENCY:
-        told = f"The customer has no charge in {CURRENCY} that could be refunded."
-        return block("no_charge_to_refund", told, risk=80, observed=amount, limit=0)
+        sentence = f"The customer has no charge in {CURRENCY} that could be refunded."
+        return block("no_charge_to_refund", sentence, risk=80, observed=amount, limit=0)
     left = charge.refundable_minor
     if amount <= left:
         return None
     if left <= 0:
-        told = "The charge has been refunded in full."
-        return block("charge_fully_refunded", told, risk=80, **_usd(amount, 0))
-    told = f"{in_usd(amount)} is more than the {in_usd(left)} that is left of the charge."
-    return _cut("cap_to_refundable", told, amount, left)
+        sentence = "The charge has been refunded in full."
+        return block("charge_fully_refunded", sentence, risk=80, **_usd(amount, 0))
+    sentence = f"{in_usd(amount)} is more than the {in_usd(left)} that is left of the charge."
+    return _cut("cap_to_refundable", sentence, amount, left)
 
 
 @desk.rule(
@@ -249,12 +251,12 @@ def unattended_total(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ru
     total, left = before + amount, max(limit - before, 0)
     if before == 0 or total <= limit:
         return None
-    told = (
+    sentence = (
         f"With {in_usd(before)} refunded on this charge without a person in "
         f"{limits.rolling_days:d} days, {in_usd(amount)} more makes {in_usd(total)}."
     )
     flip = f"{in_usd(left)} or less would not have needed a person." if left else ""
-    return escalate("refunds_add_up", told, risk=75, flip=flip, **_usd(total, limit))
+    return escalate("refunds_add_up", sentence, risk=75, flip=flip, **_usd(total, limit))
 
 
 @desk.rule(issue_refund, title="After a reviewer's decision")
@@ -263,10 +265,10 @@ def after_person(args: Args, facts: RefundFacts) -> Ruling | None:
     granted = sum(refund.amount_minor for refund in facts.refunds if refund.by_person)
     if not granted:
         return None
-    told = (
+    sentence = (
         f"In this run a person has allowed {in_usd(granted)}; more than that is theirs to decide."
     )
-    return escalate("person_decided_before", told, risk=70, **_usd(args.amount_minor, 0))
+    return escalate("person_decided_before", sentence, risk=70, **_usd(args.amount_minor, 0))
 
 
 @desk.rule(
@@ -285,17 +287,17 @@ def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
     if same := [one for one in alike if facts.is_of_charge(one)]:
         who = "An earlier run of this request" if same[0].earlier else "This run"
         did = "has already refunded" if same[0].settled else "may have refunded"
-        told = f"{who} {did} {in_usd(amount)} to customer {customer}."
-        return block("duplicate_refund", told, risk=85, observed=amount, unit=CURRENCY)
+        sentence = f"{who} {did} {in_usd(amount)} to customer {customer}."
+        return block("duplicate_refund", sentence, risk=85, observed=amount, unit=CURRENCY)
     before = sum(refund.amount_minor for refund in mine if refund.earlier)
     if not before:
         return None
     did = "has" if all(refund.settled for refund in mine if refund.earlier) else "may have"
-    told = (
+    sentence = (
         f"An earlier run of this request {did} refunded {in_usd(before)} to customer "
         f"{customer}; {in_usd(amount)} more is for a person to decide."
     )
-    return escalate("refunded_by_earlier_run", told, risk=75, **_usd(amount, 0))
+    return escalate("refunded_by_earlier_run", sentence, risk=75, **_usd(amount, 0))
 
 
 @desk.rule(
@@ -306,11 +308,11 @@ def same_again(args: Args, facts: RefundFacts) -> Ruling | None:
 def after_refund(facts: RefundFacts) -> Ruling:
     """An email about a refund that was not paid is blocked."""
     if any(refund.settled for refund in facts.refunds):
-        told = "A refund was made in this run, so the customer may be told."
-        return approve("email_after_refund", told, risk=10)
-    told = "No refund was made in this run, so there is nothing to write about."
+        sentence = "A refund was made in this run, so the customer may be told."
+        return approve("email_after_refund", sentence, risk=10)
+    sentence = "No refund was made in this run, so there is nothing to write about."
     flip = "After a refund of this run the customer may be told."
-    return block("email_before_refund", told, risk=50, flip=flip)
+    return block("email_before_refund", sentence, risk=50, flip=flip)
 
 
 @desk.rule(
@@ -322,8 +324,8 @@ def from_ledger(given: Json, facts: RefundFacts) -> Ruling | None:
     """Amount and text of a confirmation are taken from the ledger. Each refund gets one email."""
     mail, amount = facts.mail, given.get("amount_minor")
     if mail is None or mail.customer != given[CUSTOMER]:
-        told = "This run has no booked refund to this customer that is not written about."
-        return block("nothing_to_mail", told, risk=60)
+        sentence = "This run has no booked refund to this customer that is not written about."
+        return block("nothing_to_mail", sentence, risk=60)
     if amount == mail.amount_minor and given.get("message") == mail.message:
         return None
     return revise(
@@ -339,19 +341,19 @@ def from_ledger(given: Json, facts: RefundFacts) -> Ruling | None:
 @desk.rule(ANSWER, title="Drafting is allowed")
 def output() -> Ruling:
     """Writing a draft is allowed: nothing is sent or changed by it."""
-    told = "The result of a step changes nothing by itself."
-    return approve("output_changes_nothing", told, risk=5)
+    sentence = "The result of a step changes nothing by itself."
+    return approve("output_changes_nothing", sentence, risk=5)
 
 
 @desk.rule(send_reply, title="Only accepted text is sent")
 def as_accepted(given: Json, facts: RefundFacts) -> Ruling:
     """A reply that differs in any word from the accepted draft is blocked."""
     if sha256(given["message"]) in facts.accepted:
-        told = "This text was accepted in an earlier step of the run."
-        return approve("reply_accepted", told, risk=20)
-    told = "This text differs from what was accepted earlier in the run, so it is not sent."
+        sentence = "This text was accepted in an earlier step of the run."
+        return approve("reply_accepted", sentence, risk=20)
+    sentence = "This text differs from what was accepted earlier in the run, so it is not sent."
     flip = "A text that was accepted in an earlier step may be sent unchanged."
-    return block("reply_not_accepted", told, flip=flip)
+    return block("reply_not_accepted", sentence, flip=flip)
 
 
 @desk.rule(send_reply, title="One reply per run")
@@ -359,15 +361,15 @@ def one_reply(facts: RefundFacts) -> Ruling | None:
     """A second reply to the customer is blocked."""
     if not facts.replies:
         return None
-    told, sent = "This run has written to the customer already.", facts.replies
-    return block("reply_sent_already", told, risk=70, observed=sent, limit=1, unit="letters")
+    sentence, sent = "This run has written to the customer already.", facts.replies
+    return block("reply_sent_already", sentence, risk=70, observed=sent, limit=1, unit="letters")
 
 
 def _usd(amount: int, limit: int) -> dict[str, Any]:
     return {"observed": amount, "limit": limit, "unit": CURRENCY}
 
 
-def _cut(code: str, told: str, amount: int, left: int) -> Ruling:
+def _cut(code: str, sentence: str, amount: int, left: int) -> Ruling:
     """Lower a refund to what is left."""
     flip, to = f"{in_usd(left)} or less would not have been cut.", {"amount_minor": left}
-    return revise(code, told, to=to, risk=60, flip=flip, **_usd(amount, left))
+    return revise(code, sentence, to=to, risk=60, flip=flip, **_usd(amount, left))

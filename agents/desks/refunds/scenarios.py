@@ -86,9 +86,9 @@ def refund(customer: int, amount: int, reason: str | None = "", says: type[Says]
 def paid(customer: int, amount: int, reason: str | None = "") -> list[Says | Answers]:
     """Return what is said from the look into the record to the answer."""
     about: dict[str, Any] = {"user_id": customer, "amount_minor": amount}
-    told = f"{amount / 100:,.2f} USD"
-    mail = Says("send_refund_email", **about, message=f"Your refund of {told} was issued.")
-    answer = f"The refund of {told} to customer {customer} went through; an email was sent."
+    amount_text = f"{amount / 100:,.2f} USD"
+    mail = Says("send_refund_email", **about, message=f"Your refund of {amount_text} was issued.")
+    answer = f"The refund of {amount_text} to customer {customer} went through; an email was sent."
     return [read(customer), refund(customer, amount, reason), mail, Answers(answer)]
 
 
@@ -114,8 +114,8 @@ def memo(customer: int) -> list[Step]:
     """Return what is said where two agents argue and a third sums up."""
     sides = {"for": "The customer has been loyal.", "against": "The terms are clear."}
     fields = '{"recommendation": "keep to the terms", "amount": 0}'
-    told = "\n".join(f"{side}: {text}" for side, text in sides.items())
-    text = f"{told}\nRecommendation: keep to the terms.\n\n{fields}"
+    sides_text = "\n".join(f"{side}: {text}" for side, text in sides.items())
+    text = f"{sides_text}\nRecommendation: keep to the terms.\n\n{fields}"
     return [_facts(customer), Step("memo", text, agents=sides)]
 
 

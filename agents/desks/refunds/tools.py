@@ -93,25 +93,25 @@ _REFUND = replace(
 )
 
 
-def _context_sentences(found: Json) -> dict[str, str]:
+def _context_sentences(context: Json) -> dict[str, str]:
     """Return sentences on a customer's context by name."""
-    window = int(found["policy_hint"]["refund_window_days"])
-    said = {"window": f"A charge can be refunded for {window} days."}
-    name, charge = str(found["user"]["name"]), found["billing"]
+    window = int(context["policy_hint"]["refund_window_days"])
+    sentences = {"window": f"A charge can be refunded for {window} days."}
+    name, charge = str(context["user"]["name"]), context["billing"]
     if is_plain_name(name):
-        said["greeting"] = greeting(name)
+        sentences["greeting"] = greeting(name)
     if charge:
         amount = format_money(charge["last_charge_minor"], charge["currency"])
         days, plan = charge["days_since_payment"], plan_in_words(str(charge["plan"]))
         bought = f" for {plan}" if plan else ""
-        said["charge"] = f"The last charge was {amount}{bought}, {days} days ago."
-    return said
+        sentences["charge"] = f"The last charge was {amount}{bought}, {days} days ago."
+    return sentences
 
 
 def _context_now(asked: Asked) -> Json:
     books = asked.fetched
-    found = billing.context_of(books.account, books.customer) if books.account else {}
-    return {**found, "policy_hint": policy_hint(asked.limits)}
+    context = billing.context_of(books.account, books.customer) if books.account else {}
+    return {**context, "policy_hint": policy_hint(asked.limits)}
 
 
 @desk.tool(
@@ -124,17 +124,17 @@ def _context_now(asked: Asked) -> Json:
 )
 def get_refund_context(call: Call, *, user_id: int) -> Json:
     """Return a customer, their charges and the policy's hint."""
-    found = billing.customer_context(book_id=call.book, customer_number=user_id, at=call.at)
-    if found is None:
+    context = billing.customer_context(book_id=call.book, customer_number=user_id, at=call.at)
+    if context is None:
         return {"error": f"context_not_found_for_user:{user_id}"}
-    return {**found, "policy_hint": policy_hint(call.limits)}
+    return {**context, "policy_hint": policy_hint(call.limits)}
 
 
 def policy_hint(limits: RefundLimits) -> dict[str, Json]:
     """Return the part of a context about the policy."""
-    told, limit = limits.told_limit_minor, int(limits.auto_limit_minor)
+    shown, limit = limits.told_limit_minor, int(limits.auto_limit_minor)
     return {
-        "auto_refund_limit_minor": limit if told is None else told,
+        "auto_refund_limit_minor": limit if shown is None else shown,
         "refund_window_days": int(limits.window_days),
     }
 
@@ -148,9 +148,9 @@ def _hold(
     """
     if not call.resource:
         return
-    asked = _pay_request(call, user_id, amount_minor, reason)
+    order = _pay_request(call, user_id, amount_minor, reason)
     with suppress(billing.RefundRefused):
-        billing.reserve(**asked, charge_id=int(call.resource))
+        billing.reserve(**order, charge_id=int(call.resource))
 
 
 def _release(key: str, at: datetime) -> bool:
@@ -196,8 +196,8 @@ def issue_refund(
 ) -> Json:
     """Pay part of a charge back; of several, `charge` names it. The same key pays once."""
     try:
-        asked = _pay_request(call, user_id, amount_minor, reason)
-        receipt = billing.pay(**asked, held_only=charge is not None)
+        order = _pay_request(call, user_id, amount_minor, reason)
+        receipt = billing.pay(**order, held_only=charge is not None)
     except billing.RefundRefused as error:
         most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
         return {"status": "error", "error": error.code, **most}

@@ -84,9 +84,9 @@ def look_up_now(run: Run) -> LookedUp | None:
     desk, at = DESKS.get(run.desk), timezone.now()
     if desk is None or desk.ahead is None:
         return None
-    asked = TOOL_THREADS.submit(partial(desk.ahead, run.subject_key))
+    submitted = TOOL_THREADS.submit(partial(desk.ahead, run.subject_key))
     try:
-        return LookedUp(asked.result(_LONGEST), at)
+        return LookedUp(submitted.result(_LONGEST), at)
     except Exception as error:
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise LookupFailed from error

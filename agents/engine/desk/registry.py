@@ -40,10 +40,10 @@ def discover_desks() -> None:
         if config.name == "agents" or not module_has_submodule(config.module, "desk"):
             continue
         try:
-            found = getattr(import_module(f"{config.name}.desk"), "desk", None)
-            if not isinstance(found, Desk):
+            declared = getattr(import_module(f"{config.name}.desk"), "desk", None)
+            if not isinstance(declared, Desk):
                 raise TypeError("it declares no `desk = Desk(…)`")
-            enter_desk(found)
+            enter_desk(declared)
         except Exception as error:  # after any error of a company's module, nothing may start
             raise ImproperlyConfigured(_explain(error, config)) from error
 
@@ -137,16 +137,16 @@ def tools_of(run: Run) -> Mapping[str, DeskTool]:
         return tools
     removed = run.simulation.get("registry_remove", ())
     added = run.simulation.get("registry_add", {})
-    found = {**tools} | {name: _returning(name, said) for name, said in added.items()}
-    return {name: tool for name, tool in found.items() if name not in removed}
+    every = {**tools} | {name: _returning(name, reply) for name, reply in added.items()}
+    return {name: tool for name, tool in every.items() if name not in removed}
 
 
-def _returning(name: str, said: Json) -> DeskTool:
+def _returning(name: str, reply: Json) -> DeskTool:
     """Return a report worker that returns a recorded case's answer."""
 
     async def call(call: DeskCall, *, report_date: str, region: str) -> Json:
-        await asyncio.sleep(said.get("sleep_s", 0))
-        return said["returns"]
+        await asyncio.sleep(reply.get("sleep_s", 0))
+        return reply["returns"]
 
     takes = texts_of(name, ("report_date", "region"))
     return DeskTool(name, call, Touch.READ, name, "", "", "", takes, is_plain=True)

@@ -61,8 +61,8 @@ def repeats_of(
         return ()
     deed = cache(partial(_deed, run, action))  # computed only if there is something to compare
     own_steps = [step for step in steps if step.run_id == run.pk]
-    found = _rejected_elsewhere(run, tool.name, deed, at)
-    found += _written_otherwise(run, action, at)
+    repeats = _rejected_elsewhere(run, tool.name, deed, at)
+    repeats += _written_otherwise(run, action, at)
     for place, own in (*_turns_in_earlier_runs(run, tool.name), *_turns_before(own_steps, turn)):
         actions = [one for step in own if step.kind == "review" for one in _actions_of(step)]
         deeds = [_deed(run, one) for one in actions if one.get("name") == tool.name]
@@ -72,15 +72,15 @@ def repeats_of(
         is_same = deed() in deeds and not _is_repeatable(run, tool.name)
         is_like = is_same or (no and any(_is_about_same(one, deed()) for one in deeds))
         if is_like and (state := no or _state_of(run, own)):
-            found.append({**place, "state": state})
-    return tuple(found)
+            repeats.append({**place, "state": state})
+    return tuple(repeats)
 
 
 def _rejected_elsewhere(
     run: Run, tool: str, deed: Callable[[], _Deed | None], at: datetime
 ) -> list[Json]:
     """Return rejections of the same call in the agent's other sessions, oldest first."""
-    asked = _rejected_by(tool).all(
+    requests = _rejected_by(tool).all(
         workspace=run.workspace_id,
         subject=run.subject_key,
         agent=run.agent_id,
@@ -94,7 +94,7 @@ def _rejected_elsewhere(
             "state": f"{_rejected(one.decided_by, _amount_of(one.run, one.action), one.decided_at)}"
             ", in another session",
         }
-        for one in asked
+        for one in requests
         if one.run.reference != run.reference and _is_about_same(_deed(one.run, one.action), deed())
     ]
 
@@ -111,13 +111,13 @@ def _rejected_by(tool: str) -> CompiledSelect[Escalation]:
             agent=Param("agent"),
             erased_at=None,
         )
-        asked = Escalation.objects.filter(
+        requests = Escalation.objects.filter(
             run__in=runs,
             state=EscalationState.REJECTED,
             decided_at__gte=Param("since"),
             action__name=tool,
         )
-        return asked.select_related("run", "step", "decided_by").order_by("pk")
+        return requests.select_related("run", "step", "decided_by").order_by("pk")
 
     return CompiledSelect(query)
 
@@ -263,8 +263,8 @@ def rejection_of(run: Run, action: Action, resource: str, limits: Limits, *, at:
     if newest is None or newest.state != EscalationState.REJECTED:
         return None
     day = show(newest.decided_at.date()) if newest.decided_at else ""
-    said = f"{newest.decided_by} rejected the same on {day}"
-    return {"request": newest.pk, "run": str(newest.run_id), "state": said}
+    sentence = f"{newest.decided_by} rejected the same on {day}"
+    return {"request": newest.pk, "run": str(newest.run_id), "state": sentence}
 
 
 def likeness(run: Run, action: Action, resource: str) -> str:
@@ -283,9 +283,9 @@ def likeness(run: Run, action: Action, resource: str) -> str:
         about = [comparable(given[tool.subject]), comparable(used), *_asked_for(tool, given)]
     except (BadArguments, KeyError):
         return ""
-    said = canonical([run.workspace_id, run.book_id, run.desk, tool.name, about])
+    text = canonical([run.workspace_id, run.book_id, run.desk, tool.name, about])
     key = settings.OPSCONSOLE_NAMING_KEY.encode()
-    return hmac.digest(key, said.encode("utf-8", "surrogatepass"), "sha256").hex()
+    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def _newest_decision() -> QuerySet[Escalation]:

@@ -146,18 +146,18 @@ class ReviewContext:
     def effects(self) -> list[Effect]:
         """Return the run's calls that happened or may have, as of the next commit."""
         acted = self.acted.get() if self.acted else []
-        found = [effect for effect in acted if effect.tool in self.desk.tools]
-        for effect in found:
+        effects = [effect for effect in acted if effect.tool in self.desk.tools]
+        for effect in effects:
             if effect.step_id in self.done:
                 effect.state, effect.result = EffectState.DONE, self.done[effect.step_id]
-        return found
+        return effects
 
     @cached_property
     def all_effects(self) -> list[Effect]:
         """Return these calls after those of the runs that this one repeats, oldest first."""
         runs = self.run.earlier_runs()
-        found = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
-        ours = (effect for effect in found if effect.tool in self.desk.tools)
+        effects = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
+        ours = (effect for effect in effects if effect.tool in self.desk.tools)
         return [*sorted(ours, key=lambda effect: effect.pk), *self.effects]
 
     def made(self, tool: str) -> list[MadeCall]:
@@ -195,14 +195,14 @@ class ReviewContext:
 
         A person's text instead of a letter counts too.
         """
-        found = []
+        digests = []
         for step in self.steps:
             if step.kind == "say" and step.asked["kind"] == "step.accepted":
-                found.append(step.asked["facts"]["sha256"])
+                digests.append(step.asked["facts"]["sha256"])
             elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
                 correction = (step.reply or {}).get("correction")
-                found += [sha256(correction)] if correction else []
-        return tuple(found)
+                digests += [sha256(correction)] if correction else []
+        return tuple(digests)
 
     @cached_property
     def _read(self) -> list[Step]:
@@ -246,13 +246,13 @@ class ReviewContext:
         unattended: bool = False,
         **like: Any,
     ) -> Money:
-        found = self._totals(tool, days, by, unattended, like)
-        moved = (one.moved_minor or 0 for one in found if one.currency == currency)
+        totals = self._totals(tool, days, by, unattended, like)
+        moved = (one.moved_minor or 0 for one in totals if one.currency == currency)
         return Money(int(sum(moved)), currency)
 
     def last(self, tool: str, *, days: int, by: By = "subject", **like: Any) -> date | None:
-        found = self._totals(tool, days, by, False, like)
-        newest = max((one.newest_at for one in found), default=None)
+        totals = self._totals(tool, days, by, False, like)
+        newest = max((one.newest_at for one in totals), default=None)
         return newest.astimezone(UTC).date() if newest else None
 
     def _totals(
@@ -353,7 +353,7 @@ class ReviewContext:
         return money or getattr(self.args, argument)
 
     def parts(self, argument: str) -> list[TextPart]:
-        found = []
+        parts = []
         for kind, text in find_parts(getattr(self.args, argument)):
             other = [self.border.name(one) for one in other_names(kind, text)]
             # A link is not named by its host, nor an amount by its digits: they may be part of
@@ -365,8 +365,8 @@ class ReviewContext:
                 origin = Origin.OUTSIDE
             if argument in self._patched and not origin.is_of_people:
                 origin = Origin.PERSON
-            found.append(TextPart(kind, text, origin))
-        return found
+            parts.append(TextPart(kind, text, origin))
+        return parts
 
     def _source(self, part: Any, named: Collection[Any], *, called: str = "") -> Origin:
         if any(is_named(one, self.goals, called=called) for one in named):
@@ -405,10 +405,11 @@ class ReviewContext:
         texts = [text for _, text in named]
         by_people = [*self.goals, *self.advice]
         about = {self.run.subject_key, self.run.subject_label}
-        said = ((name, text) for name, text in named if text.strip() not in about)
-        found = [text for _, text in texts_in(step.reply)]  # a part of a word may find anybody
+        by_name = ((name, text) for name, text in named if text.strip() not in about)
+        texts_read = [text for _, text in texts_in(step.reply)]  # a part of a word may find anybody
         is_asked = any(
-            is_named(text, by_people, called=name) and is_named(text, found) for name, text in said
+            is_named(text, by_people, called=name) and is_named(text, texts_read)
+            for name, text in by_name
         )
         return tool.vouches if is_asked and not is_named(part, texts) else ()
 
@@ -432,13 +433,13 @@ class ReviewContext:
     @cached_property
     def _outside(self) -> tuple[_ReadText, ...]:
         """Return the outsiders' texts that the run has read, as stored."""
-        found: list[_ReadText] = []
+        texts_read: list[_ReadText] = []
         for step in self._read:
             tool = self.desk.tools.get(step.asked["tool"])
             for place in tool.outside if tool else ():
                 texts = map(without_masks, texts_at(step.reply, place))
-                found += [_ReadText(step.asked["tool"], text) for text in texts]
-        return tuple(found)
+                texts_read += [_ReadText(step.asked["tool"], text) for text in texts]
+        return tuple(texts_read)
 
     def read_in(self, part: Any) -> str:
         """Return the tool whose newest result merely contains a value, or "": nobody vouches."""
@@ -462,21 +463,23 @@ class ReviewContext:
         named = [part, *map(self.border.name, self.called.get(argument, {}).values())]
         if any(is_named(one, self.advice) for one in named):
             return None
-        asked: Collection[str] = ()
+        proposals: Collection[str] = ()
         goal = "\n".join(self.goals)
         if isinstance(part, Money):
-            asked = amounts_in(goal, part.currency)
+            proposals = amounts_in(goal, part.currency)
         elif argument in tool.names:
             with suppress(DeskFailed), of_company(f"{self.desk.title} could not look up names"):
                 goal = self.border.resolve(goal)
-                asked = [with_name(*one) for one in tool.names[argument].find_in(goal, self.book)]
+                proposals = [
+                    with_name(*one) for one in tool.names[argument].find_in(goal, self.book)
+                ]
         elif isinstance(part, str) and PSEUDONYM.fullmatch(part):
             kind = part.partition("-")[0]
-            asked = [name for name in PSEUDONYM.findall(goal) if name.startswith(f"{kind}-")]
-        if is_on_record and not asked:
+            proposals = [name for name in PSEUDONYM.findall(goal) if name.startswith(f"{kind}-")]
+        if is_on_record and not proposals:
             return None
         value, read = self.given.get(argument), reversed(self._outside)
-        return _doubt(argument, value, origin.value, named=named, asked=asked, read=read)
+        return _doubt(argument, value, origin.value, named=named, asked=proposals, read=read)
 
 
 def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
@@ -548,8 +551,8 @@ def _before_revision(steps: Iterable[Step], args: Json) -> Mapping[str, str]:
     for step in steps:
         reply = step.reply if step.kind == "review" and isinstance(step.reply, dict) else {}
         if reply.get("revisions") and reply["action"].get("args") == args:
-            found: Mapping[str, str] = reply["facts"].get("origins") or {}
-            return found
+            origins: Mapping[str, str] = reply["facts"].get("origins") or {}
+            return origins
     return {}
 
 
@@ -619,10 +622,10 @@ def _fetch_unattended(
     moving = tuple(t.name for t in desk.tools.values() if t.amount and not t.letter)
     here = {"workspace": run.workspace_id, "launcher": run.launched_by_id}
     since = utc_midnight(at)
-    asked = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
+    pending = _unattended_by(moving).fetch_tuples(currency=currency, since=since, **here)
 
     def answer() -> dict[str, int]:
-        workspace, launcher = next(iter(asked.get()), (0, 0))
+        workspace, launcher = next(iter(pending.get()), (0, 0))
         return {"workspace": workspace, "launcher": launcher or 0}
 
     return Pending(answer)

@@ -48,17 +48,17 @@ def _on_names(rule: Rule) -> Rule:
 
     @wraps(rule)
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-        said = None if facts.unfit else rule(action, facts, limits)
-        return said and _named(said, facts.border)
+        ruling = None if facts.unfit else rule(action, facts, limits)
+        return ruling and _named(ruling, facts.border)
 
     return check
 
 
-def _named(said: Ruling, border: Border) -> Ruling:
+def _named(ruling: Ruling, border: Border) -> Ruling:
     """Return a ruling with names instead of values, for storing and comparing."""
-    kept = [getattr(said, name) for name in _SAID]
+    kept = [getattr(ruling, name) for name in _SAID]
     named = border.name(kept)
-    return said if named == kept else replace(said, **dict(zip(_SAID, named, strict=True)))
+    return ruling if named == kept else replace(ruling, **dict(zip(_SAID, named, strict=True)))
 
 
 _SAID = ("sentence", "flip", "observed", "limit", "action")
@@ -77,8 +77,8 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         tool = judged.get(str(action.get("name")))
         if facts.unfit or not (tool or (judges_answers and _is_answer(desk, action))):
             return None
-        said = _ruling(desk, rule, tool, action, facts, limits)
-        return said and _named(said, facts.border)
+        ruling = _ruling(desk, rule, tool, action, facts, limits)
+        return ruling and _named(ruling, facts.border)
 
     def concerns(kind: str, tool: str) -> bool:
         return tool in judged or (judges_answers and kind == "final")
@@ -108,7 +108,7 @@ def _ruling(
     args = _args(tool, action, facts) if tool else words_of(action, facts.border)
     if tool and "args" in rule.takes and not tool.has_amount(args):
         return None  # not an amount: see `given`
-    said = rule.ruling(
+    ruling = rule.ruling(
         tool,
         args,
         facts=known.own if known else facts,  # a desk may have these facts as its own
@@ -117,10 +117,10 @@ def _ruling(
         given=action.get("args"),
         called=once(names, lambda: facts.border.resolve(names)) if names else None,
     )
-    if tool is None or said is None or said.verdict is not RulingKind.REVISE:
-        return said
-    changed = _changed(tool, action["args"], args, said.action)
-    return replace(said, action={**action, "args": changed})
+    if tool is None or ruling is None or ruling.verdict is not RulingKind.REVISE:
+        return ruling
+    changed = _changed(tool, action["args"], args, ruling.action)
+    return replace(ruling, action={**action, "args": changed})
 
 
 NO_CASE = Case("", "", date.min)
@@ -171,8 +171,8 @@ def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> 
     if action.get("kind") != "tool":
         return None
     name, subject = str(action.get("name")), _desk_facts(facts).case.subject
-    if name in desk.specialists and (said := reading(action, facts, limits)):
-        return said  # it gets the run's subject, whatever the ticket names
+    if name in desk.specialists and (ruling := reading(action, facts, limits)):
+        return ruling  # it gets the run's subject, whatever the ticket names
     tool = desk.tools.get(name)
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
@@ -211,18 +211,18 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
         sentence = "The answer says what the ledger says."
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
     known = _desk_facts(facts)
-    said = referenced_sentences(str(action["answer"]), known.record)
+    referenced = referenced_sentences(str(action["answer"]), known.record)
     # A run that only read says so, even with its findings: it may claim a deed.
     done = known.done or (desk.nothing_done(limits.proposable),)
-    found = dict.fromkeys([*known.answered, *said])
-    told = " ".join(filter(None, [*done, *known.refused, *found])) or NOTHING_DONE
+    sentences = dict.fromkeys([*known.answered, *referenced])
+    answer = " ".join(filter(None, [*done, *known.refused, *sentences])) or NOTHING_DONE
     note = fill_references(str(action["answer"]), known.record)  # later steps of a workflow read it
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
         "The record comes from the ledger; the agent's own words stand apart from it.",
         risk=5,
-        action={**action, "answer": told, "note": note},
+        action={**action, "answer": answer, "note": note},
     )
 
 
@@ -231,8 +231,8 @@ def _letter(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     if not facts.letter:
         return None
     sentence = "The letter says what the ledger and the record say."
-    told = Ruling(RulingKind.APPROVE, "letter_of_record", sentence, 10)
-    return letter_ruling(action, facts) or told
+    approval = Ruling(RulingKind.APPROVE, "letter_of_record", sentence, 10)
+    return letter_ruling(action, facts) or approval
 
 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
@@ -249,19 +249,19 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
     caps, before = by_currency[money.currency], facts.unattended
     sums = (("launcher", "launched by the same person"), ("workspace", "in this workspace"))
     over = [
-        (most - before[whose], told, before[whose], most)
-        for whose, told in sums
+        (most - before[whose], words, before[whose], most)
+        for whose, words in sums
         if (most := caps.get(f"{whose}_daily_minor")) is not None
         and before[whose] + money.minor > most
     ]
     if not over:
         return None
-    left, told, sent, most = min(over)
+    left, words, sent, most = min(over)
     shown = [str(Money(minor, money.currency)) for minor in (sent, most, max(left, 0))]
     return Ruling(
         RulingKind.ESCALATE,
         "unattended_cap_of_the_day",
-        f"{shown[0]} went out today without approval, {told}; with {money} more it is "
+        f"{shown[0]} went out today without approval, {words}; with {money} more it is "
         f"above {shown[1]}.",
         risk=80,
         observed=sent + money.minor,

@@ -34,11 +34,11 @@ def find_all(desk: Desk, text: str, *, book_id: int, most: int) -> list[tuple[st
     """Return key and label of the subjects that match a key or a name. Raises UnknownSubject."""
     about = desk.subject
     with _looking_up(desk):
-        found = about.find_all(about.key_in(text), book_id)
-    if not found and desk.fill_demo and about.first is None:
+        subjects = about.find_all(about.key_in(text), book_id)
+    if not subjects and desk.fill_demo and about.first is None:
         # A demo run gets its own books, where only the launch can look it up.
         return [(text, text)]
-    return found[:most]
+    return subjects[:most]
 
 
 def find_subject(desk: Desk, given: int | str | None, *, book_id: int) -> tuple[str, str]:
@@ -84,11 +84,11 @@ def beside(held: Escalation, *, at: datetime, effect: str) -> Beside:
     )
     try:
         with of_company(f"{desk.title} could not be looked up"):
-            found = desk.show_beside(request)
-            parts = [replace(s, items=write_evidence(s.items)) for s in found.sections]
+            panel = desk.show_beside(request)
+            parts = [replace(s, items=write_evidence(s.items)) for s in panel.sections]
     except DeskFailed as error:
         return Beside(sections=[Section(desk.title, (), f"{error}.")])
-    return replace(found, sections=parts)
+    return replace(panel, sections=parts)
 
 
 def bound_arguments(run: Run) -> Mapping[str, Json]:
@@ -162,24 +162,24 @@ def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
             with of_company(f"{desk.title} could not look up names"):
                 if about.find_key(text, run.book_id):
                     continue
-                found = about.keys_named(text, run.book_id)
+                keys_in_text = about.keys_named(text, run.book_id)
         except DeskFailed:
             continue  # the call is reviewed unchanged
         if name == tool.subject:
-            if run.subject_key in found:
+            if run.subject_key in keys_in_text:
                 keys[name] = run.subject_key
-        elif len(found) == 1:
-            keys[name] = found[0]
+        elif len(keys_in_text) == 1:
+            keys[name] = keys_in_text[0]
         else:
-            return _no_key(about, str(border.name(text)), found, limits)
+            return _no_key(about, str(border.name(text)), keys_in_text, limits)
     if not keys:
         return None
-    told = " and ".join(f"“{given[name]}” is the name of {key}" for name, key in keys.items())
+    names = " and ".join(f"“{given[name]}” is the name of {key}" for name, key in keys.items())
     revised = {**action, "args": {**given, **keys}}
     return Ruling(
         RulingKind.REVISE,
         "name_for_key",
-        f"{told}.",
+        f"{names}.",
         risk=5,
         observed=", ".join(str(given[name]) for name in keys),
         limit=", ".join(keys.values()),
@@ -188,12 +188,12 @@ def key_ruling(run: Run, action: Action, limits: Limits) -> Ruling | None:
     )
 
 
-def _no_key(about: Subject, text: str, found: list[str], limits: Limits) -> Ruling:
+def _no_key(about: Subject, text: str, keys: list[str], limits: Limits) -> Ruling:
     """Block a name that is not exactly one key; name a way to find the key."""
     lists = about.listed_by if about.listed_by in limits.proposable else ""
     sentence = f"There is no {about.kind} with the key or the name “{text}”."
-    if found:
-        which = f": {', '.join(found)}" if lists else ""
+    if keys:
+        which = f": {', '.join(keys)}" if lists else ""
         sentence = f"Several have the name “{text}”{which}."
     flip = f"Call {lists} first: it lists each {about.kind} with its key." if lists else ""
     known = {"observed": text, "flip": flip, "rule": _RULE}
@@ -212,8 +212,8 @@ def scopes_of(desk: str, book: int) -> list[dict[str, str]]:
     if report is None:
         return []
     with of_company(f"{known.title} could not say what to report on"):
-        found = report.choices(book) if report.choices else [report.scope(book)]
-        scopes = [dict(scope) for scope in found if scope]
+        offered = report.choices(book) if report.choices else [report.scope(book)]
+        scopes = [dict(scope) for scope in offered if scope]
         for scope in scopes:
             names = {name for one in known.sources.values() for name in one.arguments} or {*scope}
             if set(scope) != names or not all(map(is_text, scope.values())):
@@ -227,8 +227,8 @@ def choose_scope(scopes: Sequence[dict[str, str]], goal: str, chosen: str) -> di
     None if there is none like it. A choice is written in any case: "2026-11-27 us".
     """
     if wanted := set(_WORD.findall(chosen.casefold())):
-        found = (one for one in scopes if wanted <= {text.casefold() for text in one.values()})
-        return next(found, None)
+        matching = (one for one in scopes if wanted <= {text.casefold() for text in one.values()})
+        return next(matching, None)
     words = set(_WORD.findall(goal))
     return max(scopes, key=lambda scope: sum(map(words.__contains__, scope.values())), default=None)
 
@@ -254,13 +254,13 @@ def figures_of(run: Run) -> Callable[[Sequence[Json], Collection[str]], dict[str
             with of_company(f"{desk.title} could not make its figures"):
                 limits = limits_of(desk, run.limits)
                 known = found_in(scope, seen, expected=expected, limits=limits)
-                found: Json = {**known.scope, **report.figures(known)}
-                found.setdefault("failed_tasks", known.failed_tasks)
-                if not is_storable(found):
-                    raise TypeError(f"{found!r} is no JSON")
+                values: Json = {**known.scope, **report.figures(known)}
+                values.setdefault("failed_tasks", known.failed_tasks)
+                if not is_storable(values):
+                    raise TypeError(f"{values!r} is no JSON")
         except DeskFailed as error:
             raise Stop("report_failed", phase="aggregate", error=str(error)) from None
-        named: dict[str, Json] = border.name(found)
+        named: dict[str, Json] = border.name(values)
         return named
 
     return figures

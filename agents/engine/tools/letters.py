@@ -111,11 +111,11 @@ def letters_sent(runs: Collection[UUID]) -> dict[UUID, list[tuple[str, int | Non
         sent.filter(**{f"{run}__in": runs}).values_list(run, "currency", "amount_minor", "state")
         for run in ("run", *REPEATED, *_REPEATS)
     ]
-    found: dict[UUID, list[tuple[str, int | None]]] = {}
+    letters: dict[UUID, list[tuple[str, int | None]]] = {}
     for run, currency, minor, state in parts[0].union(*parts[1:]) if runs else ():
         is_sent = state == EffectState.DONE
-        found.setdefault(run, []).append((currency, minor if is_sent else None))
-    return found
+        letters.setdefault(run, []).append((currency, minor if is_sent else None))
+    return letters
 
 
 def failed_letter() -> Exists:
@@ -138,7 +138,7 @@ _LABEL = Left(_NUMBERED, StrIndex(_NUMBERED, Value("#")))
 _TOOL = KT("action__name")
 
 
-def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Any]:
+def unsettled_approvals(requests: QuerySet[Escalation]) -> QuerySet[Any]:
     """Return approvals not executed that still need attention: one of each chain.
 
     With `later`, the newest request after it, its state as `later_state`, and `earlier`, the
@@ -153,7 +153,7 @@ def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Any]:
     paid = Effect.objects.filter(run=OuterRef("run"), intended_at__gte=OuterRef("decided_at"))
     paid = paid.filter(amount_minor__isnull=False).exclude(state=EffectState.REFUSED)
     left = (
-        found.annotate(label=_LABEL, tool=_TOOL)
+        requests.annotate(label=_LABEL, tool=_TOOL)
         .exclude(answered, not_carried_out=ASKED_AGAIN)
         .exclude(Exists(paid), not_carried_out=AMOUNT_CHANGED)
         .exclude(_is_over_in_a_repeat())
@@ -168,8 +168,8 @@ def unsettled_approvals(found: QuerySet[Escalation]) -> QuerySet[Any]:
 def _is_over_in_a_repeat() -> Q:
     of_tool = {"tool": OuterRef("tool")}
     made = Effect.objects.filter(**of_tool, resource=OuterRef("resource"))
-    asked = Escalation.objects.annotate(tool=_TOOL).filter(**of_tool, kind=OuterRef("kind"))
-    over = (made.exclude(state=EffectState.REFUSED), asked.exclude(state__in=_UNANSWERED))
+    requests = Escalation.objects.annotate(tool=_TOOL).filter(**of_tool, kind=OuterRef("kind"))
+    over = (made.exclude(state=EffectState.REFUSED), requests.exclude(state__in=_UNANSWERED))
     known = (one.filter(**{run: OuterRef("run")}) for one in over for run in REPEATED)
     return reduce(or_, map(Q, map(Exists, known)))
 
@@ -181,5 +181,5 @@ def is_unsettled(approval: Escalation) -> bool:
 
 def is_asked_again(approval: Escalation) -> bool:
     """Tell whether the request that replaced an approval is still open."""
-    found = unsettled_approvals(Escalation.objects.filter(pk=approval.pk))
-    return found.filter(later_state=EscalationState.OPEN).exists()
+    unsettled = unsettled_approvals(Escalation.objects.filter(pk=approval.pk))
+    return unsettled.filter(later_state=EscalationState.OPEN).exists()

@@ -48,20 +48,20 @@ class Command(OperationCommand):
         except ValueError as error:
             raise Refused("bad_table", f"Nothing was imported: {error}.") from None
         done = import_customers(**given, lines=io.StringIO(text, newline=""), tell=self._tell)
-        said = [
+        lines = [
             f"{given['workspace'].slug}: {done.customers} customers and {done.charges} charges are "
             f"new; {done.known} lines were there before."
         ]
         if done.equal:
             more = f"; and {len(done.equal) - SHOWN} more" if len(done.equal) > SHOWN else ""
-            said.append(
+            lines.append(
                 f"Equal, and each a charge: {'; '.join(done.equal[:SHOWN])}{more}. A column "
                 f"{REFERENCE} tells them apart."
             )
         if done.erased:
             numbers = ", ".join(map(str, done.erased))
-            said.append(f"Erased, and stay so: {numbers} (lines left out: {done.left_out}).")
-        return "\n".join(said)
+            lines.append(f"Erased, and stay so: {numbers} (lines left out: {done.left_out}).")
+        return "\n".join(lines)
 
     def _tell(self, done: int, total: int) -> None:
         """Show the progress of a large table."""
