@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from itertools import starmap
-from typing import Any, TypeGuard
+from typing import Any, NotRequired, TypedDict, TypeGuard, Unpack
 
 from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q, QuerySet
@@ -272,6 +272,23 @@ class _Order:
     charge_id: int | None  # None: the one that the key holds, or the customer's only one
 
 
+class _OrderFields(TypedDict):
+    """What `reserve` and `pay` are told."""
+
+    book_id: int
+    customer_number: int
+    amount_minor: int
+    currency: str
+    reason: str
+    key: str
+    charge_id: NotRequired[int | None]
+
+
+def _order_of(fields: _OrderFields) -> _Order:
+    columns: dict[str, Any] = {"charge_id": None, **fields, "reason": fields["reason"].strip()}
+    return _Order(**columns)
+
+
 @dataclass(frozen=True)
 class Receipt(_Order):
     """The state of a key's refund."""
@@ -293,54 +310,31 @@ COLUMNS = (
 )
 
 
-def reserve(
-    *,
-    book_id: int,
-    customer_number: int,
-    amount_minor: int,
-    currency: str,
-    reason: str,
-    key: str,
-    at: datetime,
-    charge_id: int | None = None,
-) -> Receipt:
+def reserve(*, at: datetime, **fields: Unpack[_OrderFields]) -> Receipt:
     """Hold an amount on a charge of the customer. Raises RefundRefused, KeyReused.
 
     A known key returns its receipt in its present state.
     """
-    about = (book_id, customer_number, amount_minor, currency, reason.strip(), key)
-    order = _Order(*about, charge_id)
+    order = _order_of(fields)
     return _checked(order, _reserve(order, at))
 
 
-def pay(
-    *,
-    book_id: int,
-    customer_number: int,
-    amount_minor: int,
-    currency: str,
-    reason: str,
-    key: str,
-    at: datetime,
-    charge_id: int | None = None,
-    held_only: bool = False,
-) -> Receipt:
+def pay(*, at: datetime, held_only: bool = False, **fields: Unpack[_OrderFields]) -> Receipt:
     """Pay a refund, held before or, unless `held_only`, not. Raises RefundRefused, KeyReused.
 
     A key that has paid returns its receipt again. A released key never pays: its release promised
     that nothing will happen, and a late call must not undo that.
     """
-    about = (book_id, customer_number, amount_minor, currency, reason.strip(), key)
-    order = _Order(*about, charge_id)
+    order = _order_of(fields)
     with transaction.atomic():
         if paid := _pay_held(order, at):  # without a look, as it is usually held
             return paid
-        known = find(key=key)
+        known = find(key=order.key)
         if known is None and held_only:
             raise _refusal(order, at)
         refund = _checked(order, known or _reserve(order, at))
         if refund.state == RefundState.HELD:  # just now by us, or by another since we tried
-            refund = _pay_held(order, at) or find(key=key) or refund
+            refund = _pay_held(order, at) or find(key=order.key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
         return refund
