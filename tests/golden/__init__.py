@@ -23,7 +23,7 @@ VARIES = ("datetime", "data-until", "data-since")  # their elements name a time
 MONTHS = "Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec"
 # What differs from run to run, and the name in its place; a number keeps one from another.
 NUMBERED = (
-    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "RUN"),
+    (re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])"), "RUN"),
     (re.compile(r"(?<=[Rr]equest )\d+\b"), "N"),
 )
 MASKED = (
