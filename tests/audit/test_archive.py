@@ -195,7 +195,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
         assert of_steps not in page
     assert "The entries of this run are in its archive." in page
     file = words(client.get(reverse("case", args=[run.pk])).text)
-    assert "Who acted on its requests is told by the archived entries." in file
+    assert "The archived entries name the people who acted on its requests." in file
     assert "The entries are in the archive." in file
     later = reverse("audit") + f"?since={timezone.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
     assert "archived run" not in client.get(later).text

@@ -584,7 +584,7 @@ def test_every_page_names_the_executor_and_its_evidence(scene: Scene) -> None:
     assert "Allowed Order parts" in of_agent[0]
     assert "Taken Order parts" in of_agent[1]
     assert "with the agent" in under_way[0]
-    assert "With its agent, which may still execute it, until" in under_way[1]
+    assert "Taken by its agent. It can run until" in under_way[1]
     by = "executed by the agent, with a permit for parts"
     for shown in (
         page(scene.rita, "approval", request.pk),

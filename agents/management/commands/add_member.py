@@ -37,9 +37,9 @@ class Command(BaseCommand):
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
         parser.add_argument("role", choices=[role.value for role in Role])
-        parser.add_argument("--limit", help="may grant up to this: 800.00")
-        parser.add_argument("--desk", help="at this desk; else the workspace's first")
-        parser.add_argument("--currency", help="in this currency; else the desk's own")
+        parser.add_argument("--limit", help="highest amount that they may grant, such as 800.00")
+        parser.add_argument("--desk", help="desk (default: the workspace's first)")
+        parser.add_argument("--currency", help="currency (default: the desk's own)")
         parser.add_argument("--password-stdin", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:

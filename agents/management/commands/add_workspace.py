@@ -14,8 +14,8 @@ from agents.sdk.desk import DESKS
 
 class Command(OperationCommand):
     help = (
-        "Make a workspace whose strict policy has the desks that it is for. "
-        "Exit code: 0 made, 3 refused, 2 bad usage."
+        "Create a workspace with a strict policy for its desks. Exit code: 0 created, 3 "
+        "refused, 2 bad usage."
     )
     arguments = (
         argument("slug", help="its short name, such as eu-support"),
@@ -24,7 +24,7 @@ class Command(OperationCommand):
             "--desk",
             action="append",
             choices=DESKS,
-            help="a desk that it starts with; again for another one",
+            help="one of its desks; repeat for more",
         ),
         argument("--demo", action="store_true", help="with the demo's books"),
     )

@@ -23,9 +23,13 @@ class Command(OperationCommand):
 
     arguments = (
         WORKSPACE,
-        argument("directory", type=Path, help="where its archives are kept"),
+        argument("directory", type=Path, help="directory of its archives"),
         one_of(
-            argument("--before", metavar="DATE", help="runs that ended before it: 2026-01-31"),
+            argument(
+                "--before",
+                metavar="DATE",
+                help="archive runs that ended before this day: 2026-01-31",
+            ),
             argument("--forget", action="store_true", help="empty texts that were erased"),
             required=True,
         ),

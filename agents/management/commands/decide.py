@@ -21,7 +21,7 @@ from agents.tools import ask_in_words, request_of
 
 
 class Command(BaseCommand):
-    help = "Decide an escalation. Exit code: 0 decided, 3 refused or decided before, 2 bad usage."
+    help = "Decide a request. Exit code: 0 decided, 3 refused or decided before, 2 bad usage."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("escalation", type=int)
@@ -31,19 +31,21 @@ class Command(BaseCommand):
         verdict.add_argument(
             "--send-back",
             action="store_true",
-            help="give the agent the reason, so that it may propose something else",
+            help="return it to the agent with the reason",
         )
-        parser.add_argument("--amount", help="grant less than was asked for, such as 800.00")
+        parser.add_argument("--amount", help="grant this lower amount, such as 800.00")
         parser.add_argument(
             "--set",
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="change an argument that the request leaves open, such as until=2026-12-06",
+            help="change an argument that people may change, such as until=2026-12-06",
         )
-        parser.add_argument("--correction", default="", help="have a step run again with this")
         parser.add_argument(
-            "--reason", default="", help="required unless approved as it was asked for"
+            "--correction", default="", help="run a step again with this instruction"
+        )
+        parser.add_argument(
+            "--reason", default="", help="reason; required unless approved unchanged"
         )
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 

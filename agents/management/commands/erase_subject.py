@@ -15,16 +15,16 @@ from agents.management.operation_command import WORKSPACE, OperationCommand, arg
 
 class Command(OperationCommand):
     help = (
-        "Erase every text about a desk's subject; amounts, keys and "
-        "the record's chain stay. It cannot be undone. What it cannot reach is listed. Exit code: "
-        "0 erased, 3 refused, 2 bad usage."
+        "Erase every text about a desk's subject; amounts, keys and the record's chain stay. "
+        "This cannot be undone. It lists the places that it cannot reach. Exit code: 0 erased, "
+        "3 refused, 2 bad usage."
     )
 
     arguments = (
         WORKSPACE,
         argument("key", help="the desk's own key, such as a number"),
-        argument("--desk", help="whose subject it is; else of the workspace's first"),
-        argument("--reason", required=True, help="why; it stays, so it names nobody"),
+        argument("--desk", help="desk (default: the workspace's first)"),
+        argument("--reason", required=True, help="reason without names: it is kept"),
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:

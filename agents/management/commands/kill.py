@@ -9,9 +9,11 @@ from agents.runs import kill_switch
 
 
 class Command(OperationCommand):
-    help = "Stop every write of a workspace, a pattern or a tool. Exit code: 0 pressed, 3 refused."
+    help = (
+        "Stop all writes of a workspace, pattern, tool or agent. Exit code: 0 pressed, 3 refused."
+    )
     arguments = SWITCH
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         switch = kill_switch.kill(**given, **switch_of(options))
-        return f"{switch} is stopped: no write of it starts any more."
+        return f"{switch} is stopped: none of its writes starts."

@@ -22,29 +22,29 @@ from agents.sdk.desk import DESKS
 
 class Command(BaseCommand):
     help = (
-        "Publish a policy version: new runs are held to it, runs under way keep their own. "
+        "Publish a policy version. New runs follow it; open runs keep theirs. "
         "Exit code: 0 published, 3 refused, 2 bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("--file", type=Path, help="the whole document, as JSON")
-        parser.add_argument("--rule", action="append", default=[], help="add a rule, by its name")
-        parser.add_argument(
-            "--tool", action="append", default=[], help="add a tool, to propose and to execute"
-        )
+        parser.add_argument("--rule", action="append", default=[], help="name of a rule to add")
+        parser.add_argument("--tool", action="append", default=[], help="name of a tool to add")
         parser.add_argument(
             "--add-desk",
             action="append",
             default=[],
-            help="add a desk with its rules, tools and limits, or what is new in it since",
+            help="add a desk's rules, tools and limits, or its new ones",
         )
         parser.add_argument(
             "--drop-desk", action="append", default=[], help="remove a desk, for new runs"
         )
-        parser.add_argument("--desk", help="add them to this desk; else to the workspace's first")
-        parser.add_argument("--pattern", help="add them for this pattern alone")
-        parser.add_argument("--show", action="store_true", help="print it and publish nothing")
+        parser.add_argument("--desk", help="desk of --add… (default: the workspace's first)")
+        parser.add_argument("--pattern", help="add them for this pattern only")
+        parser.add_argument(
+            "--show", action="store_true", help="print the document and publish nothing"
+        )
         parser.add_argument("--as", dest="actor", help="an admin's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:

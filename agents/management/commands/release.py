@@ -16,7 +16,9 @@ SAID = {
 
 
 class Command(OperationCommand):
-    help = "Let new runs act again, and after that all runs. Exit code: 0 released, 3 refused."
+    help = (
+        "Allow new runs to write again, and after that all runs. Exit code: 0 released, 3 refused."
+    )
     arguments = (*SWITCH, argument("--for", dest="stage", choices=STAGES, required=True))
 
     def act(self, options: dict[str, Any], **given: Any) -> str:

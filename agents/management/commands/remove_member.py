@@ -10,8 +10,8 @@ from agents.people import members
 
 class Command(OperationCommand):
     help = (
-        "Take a member out of a workspace and end their sessions. Requests that they held are "
-        "anybody's again. Exit code: 0 removed, 3 refused, 2 bad usage."
+        "Remove a member from a workspace and end their sessions, claims and assignments. Exit "
+        "code: 0 removed, 3 refused, 2 bad usage."
     )
     arguments = (WORKSPACE, PERSON)
 

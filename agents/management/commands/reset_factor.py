@@ -10,9 +10,9 @@ from agents.people import second_factor
 
 class Command(OperationCommand):
     help = (
-        "Take a person's second factor and recovery codes away and end their sessions. Where their "
-        "role needs a factor, they set up another one as they sign in. Exit code: 0 reset, "
-        "3 refused, 2 bad usage."
+        "Remove a person's second factor and recovery codes, and end their sessions. If their "
+        "role needs a factor, they set up a new one at the next sign-in. Exit code: 0 reset, 3 "
+        "refused, 2 bad usage."
     )
     arguments = (PERSON,)
 

@@ -11,7 +11,7 @@ from agents.management.operation_command import OperationCommand
 
 class Command(OperationCommand):
     help = (
-        "Encrypt stored values with OPSCONSOLE_VALUE_KEY, so that old keys can be taken away. "
+        "Encrypt stored values with OPSCONSOLE_VALUE_KEY, so that old keys can be removed. "
         "Exit code: 0 done, 3 a key is missing."
     )
 

@@ -52,18 +52,20 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("pattern", choices=sorted(PATTERNS))
-        parser.add_argument("--goal", required=True, help="what is asked for, in a sentence or two")
-        parser.add_argument("--desk", choices=sorted(DESKS), help="else the workspace's first desk")
-        parser.add_argument("--subject", help="what it may act on, by its key, such as 42")
-        parser.add_argument("--workflow", help="the workflow to follow, by its name")
+        parser.add_argument("--goal", required=True, help="goal, in a sentence or two")
         parser.add_argument(
-            "--input", action="append", default=[], help="a parameter of it, as name=value"
+            "--desk", choices=sorted(DESKS), help="desk (default: the workspace's first)"
+        )
+        parser.add_argument("--subject", help="key of its subject, such as 42")
+        parser.add_argument("--workflow", help="name of a workflow")
+        parser.add_argument(
+            "--input", action="append", default=[], help="parameter of the workflow, as name=value"
         )
         profiles = {name for desk in DESKS.values() for name in desk.profiles}
         parser.add_argument("--profile", choices=sorted({"strict", *profiles}), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
-        parser.add_argument("--workspace", help="its short name; the demo if it is left out")
+        parser.add_argument("--workspace", help="short name of the workspace (default: the demo)")
         parser.add_argument("--actor", default="operator", help="who launches it")
         parser.add_argument("--json", action="store_true", help="print the result as one document")
 

@@ -17,7 +17,7 @@ STREAMS_END = 2  # seconds for open pages; a stream that nobody reads would keep
 
 
 class Command(BaseCommand):
-    help = "Serve the pages until told to stop (Ctrl-C, SIGTERM). Run collectstatic before."
+    help = "Serve the pages until told to stop (Ctrl-C, SIGTERM). Run collectstatic first."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.OPSCONSOLE_HOST)

@@ -20,31 +20,31 @@ from agents.shell import refusal
 
 class Command(OperationCommand):
     help = (
-        "Add an agent that runs elsewhere, or change its owner, pause it, and make or revoke its "
-        "keys. A change of owner revokes them. Exit code: 0 set, 3 refused, 2 bad usage."
+        "Add an external agent, change its owner, pause it, and create or revoke its keys. A "
+        "change of owner revokes them. Exit code: 0 set, 3 refused, 2 bad usage."
     )
     arguments = (
         WORKSPACE,
         argument("agent", help="the agent's short name, such as mail-triage"),
-        argument("--desk", default="", help="where it proposes; a new agent needs one"),
-        argument("--owner", metavar="USER", help="who answers for it"),
+        argument("--desk", default="", help="its desk; required for a new agent"),
+        argument("--owner", metavar="USER", help="user name of its owner"),
         one_of(
-            argument("--pause", action="store_true", help="it opens and proposes nothing"),
+            argument("--pause", action="store_true", help="refuse its sessions and calls"),
             argument("--resume", action="store_true"),
         ),
         argument(
             "--new-key",
             type=int,
             metavar="DAYS",
-            help="make a key for so long, and print it; needs --as",
+            help="create a key valid for DAYS days and print it; needs --as",
         ),
         argument(
             "--as",
             dest="person",
             metavar="USER",
-            help="who runs this; whoever sees a key may not decide what it asks for",
+            help="your user name; who sees a key cannot decide its requests",
         ),
-        argument("--revoke", metavar="KEY", help="revoke the key that begins like this"),
+        argument("--revoke", metavar="KEY", help="revoke the key with this prefix"),
     )
 
     @transaction.atomic  # a refused key leaves no agent behind

@@ -22,9 +22,9 @@ class Command(OperationCommand):
     arguments = (
         WORKSPACE,
         PERSON,
-        argument("limit", help='such as 800.00, or "none" to take it away'),
-        argument("--desk", help="of this desk; else the workspace's first"),
-        argument("--currency", help="of these amounts; else the desk's own"),
+        argument("limit", help='amount, such as 800.00; "none" removes the limit'),
+        argument("--desk", help="desk (default: the workspace's first)"),
+        argument("--currency", help="currency (default: the desk's own)"),
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:

@@ -9,17 +9,14 @@ from agents.people import members
 
 
 class Command(OperationCommand):
-    help = (
-        "Make a team that requests can be assigned to, or change it. Exit code: 0 set, 3 refused, "
-        "2 bad usage."
-    )
+    help = "Create or change a team. Exit code: 0 set, 3 refused, 2 bad usage."
     arguments = (
         WORKSPACE,
         argument("team", help="the team's short name, such as leads"),
-        argument("--name", default="", help="as people read it; a new team needs one"),
+        argument("--name", default="", help="its name on pages; required for a new team"),
         argument("--add", action="append", default=[], metavar="USER"),
         argument("--remove", action="append", default=[], metavar="USER"),
-        argument("--lead", metavar="USER", help="who sees how it decides, or none"),
+        argument("--lead", metavar="USER", help="member who sees its figures, or none"),
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:

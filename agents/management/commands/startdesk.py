@@ -31,9 +31,13 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", help="of the desk and of its package, such as acme_access")
+        parser.add_argument("name", help="name of the desk and its package, such as acme_access")
         parser.add_argument(
-            "--in", dest="folder", type=Path, default=Path(), help="where; here if it is left out"
+            "--in",
+            dest="folder",
+            type=Path,
+            default=Path(),
+            help="folder (default: the current one)",
         )
 
     def handle(self, *, name: str, folder: Path, **options: Any) -> None:

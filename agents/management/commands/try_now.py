@@ -10,7 +10,7 @@ from agents.runs import outage
 
 class Command(OperationCommand):
     help = (
-        "Call the models' servers now that runs wait for, instead of after their rest. "
+        "Call the failing model servers now, instead of after their rest. "
         "Exit code: 0 done, 3 refused."
     )
     arguments = (acting("an operator or admin"),)

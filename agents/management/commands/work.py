@@ -26,12 +26,10 @@ async def _all(stop: asyncio.Event) -> None:
 
 
 class Command(BaseCommand):
-    help = "Take runs that can go on and drive them, until told to stop (Ctrl-C, SIGTERM)."
+    help = "Drive runs until told to stop (Ctrl-C, SIGTERM)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--once", action="store_true", help="end when no run is left that can go on"
-        )
+        parser.add_argument("--once", action="store_true", help="end when no run can continue")
 
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
         import agents.llm.call  # noqa: F401 - before the first run, whose time counts
