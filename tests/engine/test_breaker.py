@@ -27,7 +27,7 @@ from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go
 from tests.processes import together
 from tests.settings import ON_POSTGRES
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
 FINAL = '{"kind": "final", "answer": "Done."}'
@@ -64,6 +64,7 @@ def let_rest_end(*runs: Run) -> None:
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(wake_at=past)
 
 
+@pytest.mark.both
 @pytest.mark.proves("F27", "F36")
 def test_after_failures_runs_wait_without_a_worker(
     scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch
@@ -85,6 +86,7 @@ def test_after_failures_runs_wait_without_a_worker(
     assert server.sessions["model"].requests == asking.FAILURES
 
 
+@pytest.mark.both
 @pytest.mark.proves("F27")
 def test_one_call_after_the_rest_speaks_for_all(scene: Scene, server: ReplayServer) -> None:
     fail_until_left_alone(scene, server, CONTEXT, FINAL)
@@ -117,6 +119,7 @@ def test_a_call_that_fails_after_the_rest_begins_another(
     assert go(run).stop_reason == "success"
 
 
+@pytest.mark.both
 @pytest.mark.proves("F27")
 @pytest.mark.slow
 def test_of_six_workers_one_makes_the_call(scene: Scene, server: ReplayServer) -> None:
@@ -166,6 +169,7 @@ def test_question_that_alone_keeps_failing_ends_its_run(scene: Scene, server: Re
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "llm_error")
 
 
+@pytest.mark.both
 @pytest.mark.proves("F27")
 def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServer) -> None:
     waiting = fail_until_left_alone(scene, server, CONTEXT, FINAL)
@@ -178,6 +182,7 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
     assert waiting.pk in claimable_runs(10)
 
 
+@pytest.mark.both
 @pytest.mark.proves("F27")
 @pytest.mark.parametrize(
     ("place", "name"),
@@ -232,6 +237,7 @@ def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: Repl
     assert timedelta(minutes=4) < resting.value.spread < asking.SPREAD[1]
 
 
+@pytest.mark.both
 def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
     for _ in range(asking.FAILURES):
         asking.record_failure(LEAVE, FAULT)

@@ -22,7 +22,7 @@ from tests import checker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -58,6 +58,7 @@ def events_of(request: Escalation) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.both
 @pytest.mark.proves("I50")
 def test_handed_over_request_is_the_receivers(scene: Scene, ada: User, waiting: Escalation) -> None:
     team = leads(scene, ada)
@@ -167,6 +168,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     assert Escalation.objects.get(pk=waiting.pk).claimed_by is None
 
 
+@pytest.mark.both
 @pytest.mark.proves("I51")
 def test_a_snooze_ends_before_the_deadline_which_stays(
     scene: Scene, ada: User, waiting: Escalation
@@ -200,6 +202,7 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
             act()
 
 
+@pytest.mark.both
 @pytest.mark.proves("I51")
 def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
     scene: Scene, ada: User, waiting: Escalation

@@ -36,7 +36,7 @@ from tests.engine.scene import (
 )
 from tests.engine.test_lost_model import check_effects
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_run_that_waits_holds_no_lease(scene: Scene) -> None:
@@ -60,6 +60,7 @@ def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
         scene.decide(run, amount_minor=110001)
 
 
+@pytest.mark.both
 @pytest.mark.proves("I17", "I35")
 def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     run = go(scene.launch())
@@ -113,6 +114,7 @@ def refused_to_rita(scene: Scene, run: Run) -> bool:
     return Escalation.objects.get(run=run).state == EscalationState.OPEN
 
 
+@pytest.mark.both
 def test_who_decides_in_another_workspace_may_not_decide_here(scene: Scene) -> None:
     run = go(scene.launch())
     elsewhere = Workspace.objects.create(
@@ -144,6 +146,7 @@ def test_a_decision_about_nothing_says_so_and_leaves_nothing(scene: Scene) -> No
     assert go(scene.launch(REFUND_500)).state == RunState.DONE
 
 
+@pytest.mark.both
 @pytest.mark.proves("I29")
 def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
     run = go(scene.launch())
@@ -156,6 +159,7 @@ def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
     assert payments(run) == []
 
 
+@pytest.mark.both
 @pytest.mark.proves("I17")
 def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) -> None:
     run = go(scene.launch())
@@ -181,6 +185,7 @@ def test_cancelled_run_pays_nothing_and_closes_its_request(scene: Scene) -> None
         launching.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
 
 
+@pytest.mark.both
 @pytest.mark.proves("W15")
 def test_a_double_submit_makes_one_run(scene: Scene) -> None:
     first = scene.launch(token="form-1")
@@ -190,6 +195,7 @@ def test_a_double_submit_makes_one_run(scene: Scene) -> None:
     assert Run.objects.count() == 1
 
 
+@pytest.mark.both
 @pytest.mark.proves("F12")
 def test_only_one_worker_gets_a_run(scene: Scene) -> None:
     run = scene.launch()
@@ -200,6 +206,7 @@ def test_only_one_worker_gets_a_run(scene: Scene) -> None:
     assert claim(run.pk, owner="b", lease=lease, at=at) is None
 
 
+@pytest.mark.both
 @pytest.mark.proves("I25")
 def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
     run = scene.launch()
@@ -213,6 +220,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
         late.assert_lease()
 
 
+@pytest.mark.both
 @pytest.mark.proves("I4")
 def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:
     """Refunds of one charge add up over runs; both runs share a book here."""
@@ -238,6 +246,7 @@ def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None
     assert refund.escalation.granted_minor == refund.amount_minor == 80000
 
 
+@pytest.mark.both
 def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +282,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     assert go(run).outcome == {"answer": "approved", "came_of": "answered"}
 
 
+@pytest.mark.both
 def test_run_is_driven_after_a_failed_read_of_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
