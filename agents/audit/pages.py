@@ -37,7 +37,7 @@ from agents.record.event_kinds import FREQUENT, LEDGER
 from agents.shell import access
 from agents.shell.event_words import EventLine, kind_labels, read_events, tell_events
 from agents.shell.formats import AMOUNTS, in_utc, of_amount, read_time
-from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, Keyset, Page, occurring
+from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, Keyset, Page, distinct_values
 from agents.shell.pages import action, page
 
 NAMED = 100  # faults on the page
@@ -349,7 +349,7 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
 def _kinds_of(workspace: Workspace) -> set[str]:
     """Return the kinds of a workspace's events, and those that ordinary runs have."""
     condition = _INFREQUENT % {"expressions": "e.kind"}
-    return occurring(Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
+    return distinct_values(Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
 
 
 def _archived_runs(workspace: Workspace, wanted: LogFilter) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from agents.core import old_names
+from agents.core import compat_0_2
 from agents.core.json_forms import (
     TEXT,
     TRUTH,
@@ -52,7 +52,7 @@ class TypedArguments(Protocol):
         ...
 
 
-# argument -> int | old_names.AMOUNT | str | str?, or as a desk declares them
+# argument -> int | compat_0_2.AMOUNT | str | str?, or as a desk declares them
 ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
 ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
@@ -192,7 +192,7 @@ def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise bad
             return {arg: value}
-        case old_names.AMOUNT:
+        case compat_0_2.AMOUNT:
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise bad
             return _amount(arg, value, bad)

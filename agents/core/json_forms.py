@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from agents.core.compat_0_2 import AMOUNT
 from agents.core.money import MAX_MINOR
-from agents.core.old_names import AMOUNT
 from agents.core.requests import Json, Request, question, request_body
 
 MAX_CHARS = 256 * 1024

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from agents.core.compat_0_2 import policy_document
 from agents.core.decisions import BadTiers, Tiers, read_tiers, tiers_of
 from agents.core.json_forms import args_hash
 from agents.core.money import MAX_MINOR, to_model_units
-from agents.core.old_names import policy_document
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
 from agents.core.requests import Json
 

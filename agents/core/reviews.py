@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
+from agents.core.ledger_sentences import LEDGER, NO_MONEY
 from agents.core.redact import masks_in
 from agents.core.requests import Json
-from agents.core.statements import LEDGER, NO_MONEY
 
 T = TypeVar("T")
 

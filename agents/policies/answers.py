@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from agents.core.actions import Action
+from agents.core.ledger_sentences import LEDGER, fill_references, free_words, referenced_sentences
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind
-from agents.core.statements import LEDGER, fill_references, free_words, referenced_sentences
 from agents.policies import Rule
 
 LOOKED_INTO = "The case was looked into; this run paid nothing."

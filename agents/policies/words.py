@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from agents.core import old_names
+from agents.core import compat_0_2
 from agents.core.actions import MAX_CALL, MAX_TEXT
+from agents.core.compat_0_2 import STOP_REASONS
 from agents.core.limits import EXTERNAL, Limits
-from agents.core.old_names import STOP_REASONS
 from agents.sdk.desk import DESKS
 
 # The words of a desk: it registers them, or its declarations have them.
@@ -339,7 +339,7 @@ def words_of(rule: str) -> tuple[str, str]:
         return TITLES[rule]
     if rule in _WITHOUT_RULE:
         return _WITHOUT_RULE[rule], ""
-    rule = old_names.RULES.get(rule, rule)
+    rule = compat_0_2.RULES.get(rule, rule)
     desk, _, name = rule.rpartition(".")
     if desk in DESKS and name in _OF_EVERY_DESK:
         return _OF_EVERY_DESK[name]

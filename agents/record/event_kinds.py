@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
+from agents.core.compat_0_2 import desk_of, own_limits
 from agents.core.decisions import REPLY
 from agents.core.json_forms import sha256
-from agents.core.old_names import desk_of, own_limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState

@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
+from agents.core.compat_0_2 import RECORDED_LIMITS
 from agents.core.decisions import Decision
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
-from agents.core.old_names import RECORDED_LIMITS
 from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.people.workspaces import ensure_simulated_person

@@ -16,10 +16,10 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
+from agents.core.compat_0_2 import ORIGINS as ORIGINS_NOW
+from agents.core.compat_0_2 import unit_of
 from agents.core.decisions import MOST_PEOPLE, Demand
 from agents.core.money import format_money, is_currency, with_unit
-from agents.core.old_names import ORIGINS as ORIGINS_NOW
-from agents.core.old_names import unit_of
 from agents.core.request_kinds import (
     ADJUST,
     ANSWER,

@@ -26,7 +26,7 @@ from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.event_words import with_name
 from agents.shell.formats import RUN_ROLES, as_line, read_time, spell_out
-from agents.shell.listing import Field, Filter, FormField, Keyset, Page, newest, occurring
+from agents.shell.listing import Field, Filter, FormField, Keyset, Page, distinct_values, newest
 from agents.shell.pages import whole_number
 from agents.tools import letter_tools
 
@@ -83,7 +83,7 @@ def fields_of(user: User, wanted: RunFilter) -> list[FormField]:
 
 def _ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
     """Return the ends of the person's runs, for a filter; one of another address is among them."""
-    came = occurring(Run, "stop_reason", access.workspaces_of(user))
+    came = distinct_values(Run, "stop_reason", access.workspaces_of(user))
     came.add(given)
     known = [one for one in known_ends() if any(end.startswith(one[0]) for end in came)]
     is_other = given and given not in dict(known)

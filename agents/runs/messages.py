@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agents.core.compat_0_2 import currency_of
 from agents.core.json_forms import BadJson, parse
-from agents.core.old_names import currency_of
 from agents.core.registry import ROLES
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
+from agents.core.compat_0_2 import currency_of
 from agents.core.money import with_unit
-from agents.core.old_names import currency_of
 from agents.core.requests import Json
 from agents.core.states import ENDED
 from agents.models import Step

@@ -15,8 +15,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from agents.core.compat_0_2 import LABELS
 from agents.core.money import BadAmount, is_currency, minor_of_text, plain_amount, with_unit
-from agents.core.old_names import LABELS
 from agents.core.requests import Json
 from agents.sdk.arguments import Arguments, BadArguments
 from agents.sdk.rules import Case

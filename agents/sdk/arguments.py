@@ -20,8 +20,8 @@ from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, Validati
 from pydantic_core import PydanticSerializationError
 
 from agents.core.actions import is_text as is_readable
+from agents.core.compat_0_2 import AMOUNT
 from agents.core.limits import LimitField
-from agents.core.old_names import AMOUNT
 from agents.core.redact import has_name
 from agents.core.requests import Json
 from agents.sdk.values import MinorOf

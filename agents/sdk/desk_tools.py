@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from agents.core.actions import ArgSpec
 from agents.core.calls import Touch
+from agents.core.compat_0_2 import AMOUNT
 from agents.core.finders import read_plainly
-from agents.core.old_names import AMOUNT
 from agents.core.redact import PSEUDONYM
 from agents.core.request_kinds import (
     ACTION,

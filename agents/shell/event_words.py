@@ -14,9 +14,9 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 
+from agents.core.compat_0_2 import currency_of, erased_subject, own_limits
 from agents.core.limits import EXTERNAL
 from agents.core.money import format_money, with_unit
-from agents.core.old_names import currency_of, erased_subject, own_limits
 from agents.core.request_kinds import (
     ACTION,
     ANSWER,

@@ -29,6 +29,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agents.core.actions import is_hidden
+from agents.core.compat_0_2 import currency_of, unit_of
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import (
     MAX_MINOR,
@@ -42,7 +43,6 @@ from agents.core.money import (
     minor_of_text,
     with_unit,
 )
-from agents.core.old_names import currency_of, unit_of
 from agents.core.redact import ANY_MASK, PSEUDONYM
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json

@@ -212,7 +212,7 @@ def newest(rows: QuerySet[M], workspaces: Iterable[int], column: str, most: int)
 MOST = 1000  # values that are read
 
 
-def occurring(
+def distinct_values(
     model: type[Model], column: str, workspaces: Iterable[int], *, condition: str = ""
 ) -> set[str]:
     """Return the values of a text column in these workspaces, without "", in one query.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from inspect import getdoc
 
 from agents.core.actions import ArgSpecs
-from agents.core.old_names import currency_of
+from agents.core.compat_0_2 import currency_of
 from agents.core.request_kinds import ACTION, RequestKind, kind_of
 from agents.core.requests import Json
 from agents.sdk.adjustments import Called, in_words, with_name

@@ -20,7 +20,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from agents.core.actions import Action, check_action
-from agents.core.old_names import CURRENCY, FIRST_DESK
+from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
 from agents.core.reviews import Consent, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param

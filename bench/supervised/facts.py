@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core.actions import Action
-from agents.core.old_names import CURRENCY
+from agents.core.compat_0_2 import CURRENCY
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts

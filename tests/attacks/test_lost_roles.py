@@ -19,7 +19,7 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from agents.core.statements import free_words
+from agents.core.ledger_sentences import free_words
 from agents.core.states import RunState
 from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agents.core import redact, statements
-from agents.core import statements as letter_phrases
+from agents.core import ledger_sentences, redact
 from agents.core import workflows as workflow_checks
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.money import BadAmount, minor_of_text
@@ -44,9 +43,9 @@ def fill_text(part: str, most: int = MAX_CHARS) -> str:
 def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
     text, sentences = fill_text(part), {"charge": "USD 1"}
 
-    statements.fill_references(text, sentences)
-    statements.referenced_sentences(text, sentences)
-    letter_phrases.free_words(text, sentences.values())
+    ledger_sentences.fill_references(text, sentences)
+    ledger_sentences.referenced_sentences(text, sentences)
+    ledger_sentences.free_words(text, sentences.values())
 
 
 @pytest.mark.proves("W16")

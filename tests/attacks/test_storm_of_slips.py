@@ -15,8 +15,8 @@ from random import Random
 
 import pytest
 
+from agents.core.ledger_sentences import free_words
 from agents.core.requests import Json
-from agents.core.statements import free_words
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run

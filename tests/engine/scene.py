@@ -17,9 +17,9 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm
+from agents.core.compat_0_2 import FIRST_DESK
 from agents.core.decisions import Decision
 from agents.core.limits import Limits
-from agents.core.old_names import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.runtime.database import Pool, close_connections

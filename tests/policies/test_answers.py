@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agents.core.json_forms import sha256
+from agents.core.ledger_sentences import NO_MONEY, Deed, ledger_sentences
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
-from agents.core.statements import NO_MONEY, Deed, ledger_sentences
 from agents.desks.refunds.facts import UNTOLD, RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.policies import review

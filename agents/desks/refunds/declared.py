@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from agents.core.old_names import CURRENCY, FIRST_DESK
+from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
 from agents.desks.refunds import billing, books
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.report import REPORT

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, NamedTuple
 
+from agents.core.compat_0_2 import CURRENCY
+from agents.core.ledger_sentences import NO_MONEY
 from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
-from agents.core.old_names import CURRENCY
 from agents.core.requests import Json
 from agents.core.reviews import Facts
-from agents.core.statements import NO_MONEY
 from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
+from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
 from agents.core.limits import Limits, ReferenceQuirks, strict
 from agents.core.money import MAX_MINOR, format_money
-from agents.core.old_names import CURRENCY, FIRST_DESK
 from agents.core.requests import Json
 from agents.sdk.arguments import limit_fields
 from opsconsole.desks import Count, Days, between, limit

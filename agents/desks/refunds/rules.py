@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agents.core.compat_0_2 import CURRENCY
 from agents.core.json_forms import sha256
-from agents.core.old_names import CURRENCY
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import RefundLimits, in_usd

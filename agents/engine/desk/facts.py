@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from agents.core.actions import Action
+from agents.core.ledger_sentences import Deed, free_passages, ledger_sentences
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, DeskFacts, Facts, ReadOnce
-from agents.core.statements import Deed, free_passages, ledger_sentences
 from agents.core.states import EffectState, EscalationState
 from agents.db.driver import Pending, send_lock
 from agents.engine.desk.company import DeskFailed, LookedUp, of_company

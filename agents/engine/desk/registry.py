@@ -19,8 +19,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 from agents.core.calls import Touch
+from agents.core.compat_0_2 import in_policies
 from agents.core.limits import read_limits
-from agents.core.old_names import in_policies
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, check_workflow, read_workflow

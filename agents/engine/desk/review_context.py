@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
-from agents.core import old_names
+from agents.core import compat_0_2
 from agents.core.calls import Touch
 from agents.core.json_forms import sha256
 from agents.core.money import utc_midnight
@@ -344,7 +344,7 @@ class ReviewContext:
         # A lowered value has the origin of the higher one.
         before = _before_revision(self.steps, self.given) if isinstance(part, Money) else {}
         named_by = before.get(argument, origin)
-        return Origin(old_names.ORIGINS.get(named_by, named_by)), part
+        return Origin(compat_0_2.ORIGINS.get(named_by, named_by)), part
 
     def _value(self, argument: str) -> Any:
         """Return the value of an argument, a plain number of money as an amount."""

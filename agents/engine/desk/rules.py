@@ -11,10 +11,10 @@ from typing import Any
 
 from agents.core.actions import Action
 from agents.core.calls import Touch
+from agents.core.ledger_sentences import fill_references, referenced_sentences
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind
-from agents.core.statements import fill_references, referenced_sentences
 from agents.policies import Rule
 from agents.policies.answers import letter_ruling, reading
 from agents.policies.reports import report_rules

@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.core.old_names import policy_document
+from agents.core.compat_0_2 import policy_document
 from agents.history.writing import BEFORE_HISTORY, Recording, start_history, write_history
 from agents.management.commands.serve import must_be_port
 from agents.management.demo import ADMIN, PEOPLE, begin_work, ensure_sign_ins

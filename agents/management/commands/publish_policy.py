@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from agents.core.compat_0_2 import policy_document
 from agents.core.json_forms import BadJson, parse
-from agents.core.old_names import policy_document
 from agents.core.requests import Json
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import refusals, user_named, workspace_named

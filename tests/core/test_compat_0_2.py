@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agents.core.compat_0_2 import policy_document
 from agents.core.limits import read_limits
-from agents.core.old_names import policy_document
 from agents.core.requests import Json
 
 # As 0.2.0 published them, shortened, with what an admin may have changed.
