@@ -82,10 +82,8 @@ def is_schema_error(error: BaseException) -> bool:
     restarted after one.
     """
     state = getattr(error.__cause__, "sqlstate", None) or getattr(error, "sqlstate", None)
-    message = str(error)
-    is_sqlite = (
-        message.startswith(("no such table", "no such column")) or "has no column" in message
-    )
+    words = str(error)
+    is_sqlite = words.startswith(("no such table", "no such column")) or "has no column" in words
     return isinstance(error, DatabaseError) and (state in ("42P01", "42703") or is_sqlite)
 
 

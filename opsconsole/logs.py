@@ -125,11 +125,8 @@ class Refusals(logging.Filter):
 def _outage_in(record: logging.LogRecord) -> BaseException | None:
     """Return the database error behind a log record, at any depth."""
     args = record.args if isinstance(record.args, tuple) else ()
-    logged = record.exc_info[1] if record.exc_info else None
-    errors = [
-        *([logged] if logged else []),
-        *(each for each in args if isinstance(each, Exception)),
-    ]
+    first = record.exc_info[1] if record.exc_info else None
+    errors = [*([first] if first else []), *(each for each in args if isinstance(each, Exception))]
     for error in errors:
         cause: BaseException | None = error
         while cause is not None:

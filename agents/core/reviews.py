@@ -127,9 +127,7 @@ class Facts:
     @property
     def sentences(self) -> dict[str, str]:
         """Return the console's own sentences, by the names used in references."""
-        ledger = [
-            sentence for sentence in self.ledger if not (self.letter and sentence in self.FOR_STAFF)
-        ]
+        ledger = [text for text in self.ledger if not (self.letter and text in self.FOR_STAFF)]
         return {**self.record, **({LEDGER: " ".join(ledger)} if ledger else {})}
 
     @property

@@ -142,10 +142,8 @@ class CompiledSelect(Generic[M]):
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Send the query. Return it compiled, and its cursor."""
         database = this_connection()
-        compiled = self.for_database(database)
-        return compiled, send(
-            database, compiled.sql, fill_params(compiled.places, given, database.vendor)
-        )
+        query = self.for_database(database)
+        return query, send(database, query.sql, fill_params(query.places, given, database.vendor))
 
     def for_database(self, database: BaseDatabaseWrapper) -> Compiled:
         """Return the query as compiled for this kind of database."""

@@ -369,9 +369,9 @@ def _items_of(message: Json) -> Iterator[Json]:
 
 def completion_of(body: bytes) -> bytes:
     """Return a response as a chat completion. Raises ModelFailed."""
-    response = _parse_body(body)
-    output = _part_of(response, "output")
-    if not isinstance(output, list) or response.get("status") == "failed" or _has_error(response):
+    reply = _parse_body(body)
+    output = _part_of(reply, "output")
+    if not isinstance(output, list) or reply.get("status") == "failed" or _has_error(reply):
         raise bad_response("The model's server answered without a response.")
     text, refusal, calls = "", "", list[Json]()
     spoken = [item for item in output if _part_of(item, "type") in _ITEMS]
@@ -383,16 +383,14 @@ def completion_of(body: bytes) -> bytes:
             words, no = _content_of(item.get("content"))
             text, refusal = text + words, refusal + no
     message = {"content": text, "refusal": refusal, "tool_calls": calls}
-    counted = response.get("usage")
+    counted = reply.get("usage")
     usage = {
         "prompt_tokens": _part_of(counted, "input_tokens"),
         "completion_tokens": _part_of(counted, "output_tokens"),
         "prompt_tokens_details": _part_of(counted, "input_tokens_details"),
     }
-    choice = {"message": message, "finish_reason": _finish(response, spoken)}
-    return json.dumps(
-        {"model": response.get("model"), "choices": [choice], "usage": usage}
-    ).encode()
+    choice = {"message": message, "finish_reason": _finish(reply, spoken)}
+    return json.dumps({"model": reply.get("model"), "choices": [choice], "usage": usage}).encode()
 
 
 def _finish(response: Json, spoken: list[Json]) -> Json:

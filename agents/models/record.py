@@ -171,10 +171,8 @@ class Lines:
             send_columns(Event, self.events)
         if self.texts:
             send_columns(EventText, self.texts, keys={"event_id": _EVENT})
-        if notifications := notifications_of(
-            self.events
-        ):  # in the same transaction, so none is missed
-            send_columns(Notification, notifications)
+        if rows := notifications_of(self.events):  # in the same transaction, so none is missed
+            send_columns(Notification, rows)
 
 
 def chain_events(

@@ -147,7 +147,7 @@ class Blocked(Stop):
 
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
-        tell(notes, self.block, proposal=self.details.get("raw_action"))
+        tell(notes, self.block, call=self.details.get("raw_action"))
         # Send-backs are counted where people decide.
         counted = [block for block in notes.blocks if not is_by_person(block)]
         may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
@@ -203,16 +203,14 @@ def _is_like(block: Json, other: Json) -> bool:
     return same and bool(block["sentence"].endswith(other["sentence"]))
 
 
-def tell(notes: Notes, block: Json, *, proposal: Json = None) -> None:
+def tell(notes: Notes, block: Json, *, call: Json = None) -> None:
     """Note a block for the agent's newest proposal; `said` is a reply that is not a proposal."""
     notes.blocks.append(block)
-    is_call = isinstance(proposal, dict) and isinstance(proposal.get("args"), dict)
-    is_call = is_call and proposal.get("kind") == "tool" and isinstance(proposal.get("name"), str)
+    is_call = isinstance(call, dict) and isinstance(call.get("args"), dict)
+    is_call = is_call and call.get("kind") == "tool" and isinstance(call.get("name"), str)
     next_step = _AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or _ELSE
     came = {"status": "blocked", "why": block["sentence"], "next": next_step}
-    notes.turns.append(
-        {"call": block.get("action") or (proposal if is_call else None), "came": came}
-    )
+    notes.turns.append({"call": block.get("action") or (call if is_call else None), "came": came})
     notes.proposed.clear()  # they were meant to follow the blocked one
 
 

@@ -131,16 +131,14 @@ def _commit_to_step(course: StepRun) -> Steps[Commitment]:
     guide = course.work.brief.guidance(tools=course.work.step.tools)
     request = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
     try:
-        commitment = read_commitment((yield from answer_to(request, phase=COMMIT)))
+        made = read_commitment((yield from answer_to(request, phase=COMMIT)))
     except Stop as end:
         if not end.details:  # a budget of the run, which applies to every phase
             raise
-        commitment = no_commitment(end.reason)
-    course.line(COMMIT, ok=commitment.given, confidence=commitment.confidence)
-    yield course.say(
-        "checkpoint.committed", confidence=commitment.confidence, given=commitment.given
-    )
-    return commitment
+        made = no_commitment(end.reason)
+    course.line(COMMIT, ok=made.given, confidence=made.confidence)
+    yield course.say("checkpoint.committed", confidence=made.confidence, given=made.given)
+    return made
 
 
 def _run_round(course: StepRun) -> Steps[StepRound]:

@@ -304,10 +304,8 @@ def expire_in_sweep() -> int:
     """End invitations that nobody accepted in time. Return their number."""
     at = timezone.now()
     due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
-    invitations = list(
-        due.select_related("workspace").order_by("expires_at", "pk")[:_EXPIRED_AT_ONCE]
-    )
-    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in invitations)
+    late = list(due.select_related("workspace").order_by("expires_at", "pk")[:_EXPIRED_AT_ONCE])
+    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in late)
 
 
 def revoke_invitations_of(by: User, workspace: Workspace, *, at: datetime, actor: str) -> None:

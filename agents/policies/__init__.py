@@ -159,14 +159,12 @@ def _masked_value(action: Action, facts: Facts) -> Ruling | None:
         return None
     place, mask = next((one for one in masked if one[0] != facts.letter), masked[0])
     known: Json = {"observed": mask, "rule": "policy.masked_value"}
-    sentence = (
-        f"{label_of(place)} holds {mask}, which stands for a value that this run cannot tell."
-    )
+    text = f"{label_of(place)} holds {mask}, which stands for a value that this run cannot tell."
     if place == facts.letter:
-        sentence += " Take it out, and send the letter again."
-        return Ruling(RulingKind.ESCALATE, "masked_value", sentence, 100, **known)
-    sentence += " Leave it out, or name what is meant by another key."
-    return Ruling(RulingKind.BLOCK, "masked_value", sentence, 100, **known)
+        text += " Take it out, and send the letter again."
+        return Ruling(RulingKind.ESCALATE, "masked_value", text, 100, **known)
+    text += " Leave it out, or name what is meant by another key."
+    return Ruling(RulingKind.BLOCK, "masked_value", text, 100, **known)
 
 
 def _missing(action: Action, facts: Facts, limits: Limits) -> Ruling | None:

@@ -637,9 +637,7 @@ def settle_call(*, key: str, by: User, took_effect: bool, comment: str, at: date
             _check_lost(effect, run)
             facts = {"took_effect": took_effect, "comment": redact_for(run, comment.strip())}
             with Commit(run, at=at) as commit:
-                settle_as_told(
-                    commit, effect.step, took_effect, by=by.get_username(), reported=facts
-                )
+                settle_as_told(commit, effect.step, took_effect, by=by.get_username(), facts=facts)
     except ValuesLocked:
         raise LOCKED from None
     effect.refresh_from_db()

@@ -718,10 +718,8 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
         first = escalation.approval
         if first is None or first.by_id != user.pk:
             return None
-        sentence = format_html(
-            "you approved {}, as the first of two people.", first.granted or "it"
-        )
-        return _just_decided(escalation, sentence)
+        words = format_html("you approved {}, as the first of two people.", first.granted or "it")
+        return _just_decided(escalation, words)
     effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)

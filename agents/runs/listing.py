@@ -192,11 +192,9 @@ def waits_of(runs: Iterable[Run]) -> dict[UUID, str]:
     texts = {run.pk: LISTENING for run in waiting if _is_listening(run)}
     others = [run.pk for run in waiting if run.pk not in texts]
     if others:
-        requests = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
+        asks = Escalation.objects.filter(run=OuterRef("pk"), state=EscalationState.OPEN)
         ends = AgentCall.objects.filter(run=OuterRef("pk"), key=LAST_WORDS)
-        unasked = Run.objects.filter(~Exists(requests), pk__in=others).annotate(
-            is_ending=Exists(ends)
-        )
+        unasked = Run.objects.filter(~Exists(asks), pk__in=others).annotate(is_ending=Exists(ends))
         rows = unasked.values_list("pk", "is_ending")
         texts.update((pk, ENDING if is_ending else OUT) for pk, is_ending in rows)
     return texts

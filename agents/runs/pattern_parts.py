@@ -365,12 +365,12 @@ def _take_event(part: StepPart, kind: str, facts: Json) -> None:
         part.round_of(int(facts.get("round", 1))).events[kind] = facts
 
 
-def _phases(part: StepPart, round_: _Round) -> list[_Phase]:
-    events = round_.events
+def _phases(part: StepPart, now: _Round) -> list[_Phase]:
+    events = now.events
     given = part.commitment_facts
     assessed, drift = events.get("checkpoint.assessed"), events.get("drift.reconciled")
-    role, icon, words = round_.verdict
-    commit = unfinished = round_.missing
+    role, icon, words = now.verdict
+    commit = unfinished = now.missing
     if given:
         unfinished = "not finished"
         commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
@@ -380,12 +380,10 @@ def _phases(part: StepPart, round_: _Round) -> list[_Phase]:
         _phase(
             "Self-check",
             bool(assessed),
-            _assessment_text(assessed) or round_.missing,
+            _assessment_text(assessed) or now.missing,
             good=_keeps_commitment(assessed),
         ),
-        _phase(
-            "Comparison", bool(drift), _drift(drift) or round_.missing, good=not round_.triggers
-        ),
+        _phase("Comparison", bool(drift), _drift(drift) or now.missing, good=not now.triggers),
         _Phase("Verdict", role, icon, words),
     ]
 

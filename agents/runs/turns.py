@@ -199,16 +199,14 @@ def _turn(
     if block and role == "done":
         role, word = "block", "Blocked" if called else "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
-    summary = summary_of(steps, action, is_output=is_output)
-    if summary and decision == "block" and action and action["kind"] == "final":
-        summary = f"Not accepted: “{summary}”"
+    text = summary_of(steps, action, is_output=is_output)
+    if text and decision == "block" and action and action["kind"] == "final":
+        text = f"Not accepted: “{text}”"
     if called:
-        summary = f"{block['sentence']} {summary}"
+        text = f"{block['sentence']} {text}"
     elif block and role == "block" and not action:
-        is_prose = len(summary) <= _QUOTED and not summary.lstrip().startswith(("{", "`"))
-        summary = (
-            f"{block['sentence']} It was: {summary}" if is_prose and summary else block["sentence"]
-        )
+        is_prose = len(text) <= _QUOTED and not text.lstrip().startswith(("{", "`"))
+        text = f"{block['sentence']} It was: {text}" if is_prose and text else block["sentence"]
     return RunTurn(
         number=number,
         name=name,
@@ -217,7 +215,7 @@ def _turn(
         final=lead_in_words(desk, action, ran or patch_of(escalation)),
         money=amount_of(desk, action),
         writes=is_write(desk, action or called),
-        summary=with_islands(summary),
+        summary=with_islands(text),
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,

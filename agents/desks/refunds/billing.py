@@ -144,10 +144,8 @@ def called(text: str, book: int) -> list[str]:
     """Return the numbers of a book's customers with this name or, if none, with this prefix."""
     within = Customer.objects.filter(book=book).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
-        if numbers := [
-            str(number) for number in fits.values_list("number", flat=True)[:_MOST_FOUND]
-        ]:
-            return numbers
+        if keys := [str(number) for number in fits.values_list("number", flat=True)[:_MOST_FOUND]]:
+            return keys
     return []
 
 

@@ -85,11 +85,9 @@ def headline(aggregate: Json) -> str:
 
 def findings(aggregate: Json) -> str:
     """Return the facts of the day in sentences, which no model writes either."""
-    sentences = [*_findings(aggregate["sales"], aggregate["payments"], aggregate["inventory"])]
+    parts = [*_findings(aggregate["sales"], aggregate["payments"], aggregate["inventory"])]
     is_whole = "failed_tasks" in aggregate  # as `figures` makes it
-    return " ".join(
-        [*sentences, f"Next action: {_next_action(aggregate)}."] if is_whole else sentences
-    )
+    return " ".join([*parts, f"Next action: {_next_action(aggregate)}."] if is_whole else parts)
 
 
 def _next_action(aggregate: Json) -> str:

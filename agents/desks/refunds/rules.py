@@ -53,14 +53,12 @@ def context_before_money(given: Json, facts: RefundFacts) -> Ruling | None:
     customer, read = given[CUSTOMER], list(facts.context_of)
     if customer in read:
         return None
-    sentence = (
-        f"The record of customer {customer} has not been read in this run, so no money moves."
-    )
+    text = f"The record of customer {customer} has not been read in this run, so no money moves."
     flip = (
         "Call get_refund_context first: once the record has been read, the action "
         "is reviewed on its merits."
     )
-    return block("context_required", sentence, risk=80, flip=flip, observed=read, limit=customer)
+    return block("context_required", text, risk=80, flip=flip, observed=read, limit=customer)
 
 
 @desk.rule(get_refund_context, title="Reading is allowed")

@@ -463,23 +463,21 @@ class ReviewContext:
         named = [part, *map(self.border.name, self.called.get(argument, {}).values())]
         if any(is_named(one, self.advice) for one in named):
             return None
-        proposals: Collection[str] = ()
+        meant: Collection[str] = ()
         goal = "\n".join(self.goals)
         if isinstance(part, Money):
-            proposals = amounts_in(goal, part.currency)
+            meant = amounts_in(goal, part.currency)
         elif argument in tool.names:
             with suppress(DeskFailed), of_company(f"{self.desk.title} could not look up names"):
                 goal = self.border.resolve(goal)
-                proposals = [
-                    with_name(*one) for one in tool.names[argument].find_in(goal, self.book)
-                ]
+                meant = [with_name(*one) for one in tool.names[argument].find_in(goal, self.book)]
         elif isinstance(part, str) and PSEUDONYM.fullmatch(part):
             kind = part.partition("-")[0]
-            proposals = [name for name in PSEUDONYM.findall(goal) if name.startswith(f"{kind}-")]
-        if is_on_record and not proposals:
+            meant = [name for name in PSEUDONYM.findall(goal) if name.startswith(f"{kind}-")]
+        if is_on_record and not meant:
             return None
         value, read = self.given.get(argument), reversed(self._outside)
-        return _doubt(argument, value, origin.value, named=named, asked=proposals, read=read)
+        return _doubt(argument, value, origin.value, named=named, asked=meant, read=read)
 
 
 def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:

@@ -112,7 +112,7 @@ def _answer_unknown(
 
 
 def settle_as_told(
-    commit: Commit, step: Step, took_effect: bool, *, by: str, reported: Json = None
+    commit: Commit, step: Step, took_effect: bool, *, by: str, facts: Json = None
 ) -> Reply:
     """Settle a call of unknown outcome by a person's answer. Return the reply for its step.
 
@@ -134,9 +134,7 @@ def settle_as_told(
     state = EffectState.REFUSED if reply.failed else EffectState.DONE
     # No `tool`: its hold was already released above.
     outcome = CallOutcome(state, reply)
-    settle(
-        commit, step, outcome, tool=None, overrules=True, said=reported, by=by if reported else ""
-    )
+    settle(commit, step, outcome, tool=None, overrules=True, said=facts, by=by if facts else "")
     return reply
 
 

@@ -106,8 +106,8 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     given = [pair.partition("=")[::2] for pair in options["set"]]
     if options["amount"] is None and not given:
         return None
-    escalation = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
-    fields = {field.name: field for field in granting.fields_of(escalation, at=timezone.now())}
+    held = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
+    fields = {field.name: field for field in granting.fields_of(held, at=timezone.now())}
     if options["amount"] is not None:  # an empty amount is invalid, not the whole amount
         of_money = [name for name, field in fields.items() if field.currency]
         given.append((of_money[0] if of_money else "amount", options["amount"]))
@@ -119,9 +119,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     if twice:
         raise BadPatch(twice[0], f"{twice[0]} is given more than once.")
     typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
-    return (
-        changed_fields(list(fields.values()), typed, escalation.action["args"]) or None
-    )  # as proposed
+    return changed_fields(list(fields.values()), typed, held.action["args"]) or None  # as proposed
 
 
 def _what(decided: Escalation) -> str:

@@ -48,7 +48,7 @@ class Command(OperationCommand):
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
         verb, key, at = options["verb"], options["escalation"], given["at"]
-        if (escalation := Escalation.objects.filter(pk=key).first()) is None:
+        if (held := Escalation.objects.filter(pk=key).first()) is None:
             raise CommandError(f"There is no request {key}.", returncode=BAD_USAGE)
         about: Json = {"escalation_id": key, **given}
         match verb:
@@ -57,22 +57,20 @@ class Command(OperationCommand):
             case "release":
                 sharing.release_claim(**about)
             case "assign":
-                sharing.assign(**about, **_receiver(escalation, options), note=options["note"])
+                sharing.assign(**about, **_receiver(held, options), note=options["note"])
             case "snooze":
                 sharing.snooze(**about, until=_later(at, options["minutes"]))
             case "wake":
                 sharing.wake(**about)
             case "comment":
                 sharing.comment(**about, text=options["text"])
-        escalation = Escalation.objects.select_related(
-            "claimed_by", "assigned_to", "assigned_team"
-        ).get(pk=key)
-        end = escalation.claimed_until
-        is_claimed = end is not None and end > at
-        claimed = (
-            f", claimed by {escalation.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
+        held = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
+            pk=key
         )
-        holder = escalation.assigned_to or escalation.assigned_team or "nobody"
+        end = held.claimed_until
+        is_claimed = end is not None and end > at
+        claimed = f", claimed by {held.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
+        holder = held.assigned_to or held.assigned_team or "nobody"
         return f"request {key}: assigned to {holder}{claimed}"
 
 
