@@ -116,7 +116,7 @@ def test_held_lock_is_not_taken_for_missing_migrations(
         ended = old.manage("migrate", "-v0")
 
     assert (ended.code, ended.out) == (UNUSABLE, "")
-    assert ended.err.startswith("The database cannot be used (somebody else holds a lock on it")
+    assert ended.err.startswith("The database cannot be used (another session holds a lock on it")
 
 
 @pytest.mark.proves("F37")
