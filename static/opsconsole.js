@@ -76,6 +76,12 @@ function renewForm(part, fresh) {
   if (name) document.querySelector(`#dform [name="${name}"]:not([type=radio]), #dform [name="${name}"]:checked`)?.focus();
 }
 
+// What comes while somebody decides is announced at the answers, and nothing above them moves.
+function announce(fresh) {
+  const news = document.querySelector(".read #same") ? null : fresh.querySelector(".read #same");
+  if (news && document.querySelector("#dform")) fresh.querySelector("#deciding").prepend(news);
+}
+
 // Asks for the page's content and takes over only the parts that are named.
 async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
@@ -95,6 +101,7 @@ async function refresh(parts) {
     keepNotice(part, node);
     keepForm(part, node);
     renewForm(part, node);
+    announce(node);
     const text = `<hx-partial hx-target="${part}" hx-swap="outerMorph">${node.outerHTML}</hx-partial>`;
     await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
   }
@@ -192,7 +199,7 @@ if (live) {
     htmx.trigger(live, "open");
   });
   // What belongs to who reads it is not sent, only that it changed.
-  live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence", ".queuepage > #strip"]));
+  live.addEventListener("card", () => refresh(["#card", "#evidence", ".queuepage > #strip"]));
   let later = null;
   live.addEventListener("activity", () => {
     later ??= setTimeout(() => {
@@ -412,7 +419,7 @@ document.addEventListener("keydown", (event) => {
   }
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && search()) return event.preventDefault();
   if (event.key === "Escape" && event.target.closest?.(".searching")) return endSearch();
-  const unfolded = event.key === "Escape" && event.target.closest?.("details[open]");
+  const unfolded = event.key === "Escape" && event.target.closest?.("details[open]:not(#comment-form)");
   if (unfolded) {
     unfolded.open = false;
     return unfolded.querySelector("summary").focus();

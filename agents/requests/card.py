@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may
+from agents.engine.desk.review_context import doubts_of
 from agents.engine.desk.subjects import beside
 from agents.engine.ending import ASKED_AGAIN, turn_of
 from agents.engine.redaction import RunBorder
@@ -79,6 +80,7 @@ from agents.shell.refusal import Refused
 from agents.tools import argument_in_words
 
 _LOOKALIKES = 5  # sentences
+_FACTS = 5
 _EARLIER = 5  # decisions about the same subject
 OPEN = 20  # requests about the same subject that are compared
 _NONE = Entitlement(Demand())
@@ -147,6 +149,28 @@ class Card:
     reported: Json  # its report on a call that it took, with its `parts`; None: none
 
     @property
+    def facts(self) -> Sequence[Json]:
+        """Return the few facts that stand in the middle, of what was noted first."""
+        return [one for one in self._known[0].items if one["kind"] == "fact"][:_FACTS]
+
+    @property
+    def beside(self) -> Sequence[Section]:
+        """Return the rest, for the side; what the banner quotes stands there."""
+        first, *others = self._known
+        quoted = {one.get("text") for one in doubts_of(self.escalation)}
+        rest = [
+            one
+            for one in first.items
+            if one not in self.facts and not (one["kind"] == "quote" and one["text"] in quoted)
+        ]
+        return [*([replace(first, items=rest)] if rest or first.note else []), *others]
+
+    @property
+    def _known(self) -> Sequence[Section]:
+        shown = [Section("Facts at review", self.shown)] if self.shown else []
+        return [*shown, *self.sections] or [Section("", ())]
+
+    @property
     def has_doubtful_twin(self) -> bool:
         """Whether another open request about the same has something to compare."""
         return any(other.mark for other in self.same)
@@ -185,6 +209,8 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     run, kind = escalation.run, kind_of_request(escalation)
     steps = _steps(escalation)
     effect = _effect(escalation, kind, steps)
+    if effect:
+        effect.run = run  # or its desk takes a query
     known = beside(escalation, at=at, effect=effect.key if effect else "")
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)

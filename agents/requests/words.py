@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from django.contrib.auth.models import User
@@ -602,8 +602,17 @@ class Comparison:
 
 
 def comparisons(escalation: Escalation) -> list[Comparison]:
-    """Return what a person has to compare before they approve."""
-    return [_comparison(one, escalation) for one in doubts_of(escalation)]
+    """Return what a person has to compare before they approve; an outsider's text is shown once."""
+    doubts, found, marks = doubts_of(escalation), [], dict[str, list[Json]]()
+    for one in doubts:
+        marks.setdefault(one.get("text", ""), []).extend(one.get("marks") or [])
+    for one in doubts:
+        here = marks.pop(text := one.get("text", ""), None)
+        told = _comparison({**one, "marks": sorted(here or [])}, escalation)
+        found.append(
+            told if here is not None or not text else replace(told, origin="", quote=SafeString(""))
+        )
+    return found
 
 
 def mark_of(escalation: Escalation) -> str:

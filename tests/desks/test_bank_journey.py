@@ -61,9 +61,6 @@ def test_transfers_are_lowered_put_off_and_refused() -> None:
     assert (moved_on, fresh(runs[3]).stop_reason) == (later, "human_rejected")
 
 
-WIDTHS = "all => all.filter((one) => one.offsetParent).map((one) => one.offsetWidth)"
-
-
 def test_a_redirected_payment_says_first_what_is_wrong() -> None:
     scene = bank.bank_scene()
     run = advance_run(bank.launch(scene, bank.ATTACKS[0]))
@@ -107,8 +104,6 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
             assert said, width
             assert form, width
             assert said["y"] + said["height"] < min(form["y"], 900), f"{width}: the first screen"
-            names = rita.locator("#card .rules .name").evaluate_all(WIDTHS)
-            assert min(names) > 120, f"{width}: the name of a rule breaks within its words"
 
         # Nothing is chosen, so there is no button and no key that approves.
         expect(rita.locator("[name=verdict]:checked")).to_have_count(0)

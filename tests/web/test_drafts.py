@@ -106,7 +106,7 @@ def test_empty_form_goes_with_the_request(page: Page, open_one: Escalation, ada:
 @pytest.mark.proves("I48")
 def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada: User) -> None:
     sharing.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
-    expect(page.locator("#claim h3")).to_contain_text("ada")
+    expect(page.locator("#held b")).to_contain_text("ada")
     page.reload()
     expect(page.locator("#draft pre")).to_contain_text("Four seats")
 

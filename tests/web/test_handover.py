@@ -44,7 +44,7 @@ def test_two_reviewers_comment_hand_over_and_snooze(
     rita.keyboard.press("Tab")
     rita.keyboard.type("Above my limit.")
     rita.keyboard.press("Control+Enter")
-    expect(rita.locator("#claim h3")).to_contain_text("second")
+    expect(rita.locator("#held b")).to_contain_text("second")
     expect(second.locator("#newest")).to_contain_text("Above my limit.")
 
     rita.keyboard.press("s")
@@ -68,7 +68,7 @@ def test_two_reviewers_comment_hand_over_and_snooze(
     rita.goto(f"{site}/approvals/{later.pk}/")  # a refused text stays in its form
     is_live(rita)
     sharing.claim(escalation_id=later.pk, by=user, at=timezone.now())
-    expect(rita.locator("#claim h3")).to_contain_text("second")
+    expect(rita.locator("#held b")).to_contain_text("second")
     expect(rita.locator("#hand-over")).to_have_count(0)
     rita.keyboard.press("c")  # she has nothing to release
     rita.keyboard.press("s")

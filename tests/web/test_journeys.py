@@ -119,7 +119,7 @@ def test_claim_keeps_others_out_until_released(both: tuple[Page, Page]) -> None:
     second.locator(Card.REASON).fill("half written")
     rita.locator(Card.CLAIM).click()
     expect(rita.locator(Card.RELEASE)).to_be_visible()
-    expect(second.locator("#claim h3")).to_contain_text("rita")
+    expect(second.locator("#held b")).to_contain_text("rita")
     expect(second.locator(Card.REASON)).to_have_value("half written")
     expect(second.locator(Card.SEND)).to_have_count(0)
 
@@ -147,7 +147,7 @@ def test_live_updates_leave_the_focus_where_it_is(both: tuple[Page, Page]) -> No
     is_live(rita)
     rita.locator(Card.REASON).fill("partly")
     second.locator(Card.CLAIM).click()
-    expect(rita.locator("#claim h3")).to_contain_text("second")
+    expect(rita.locator("#held b")).to_contain_text("second")
     rita.keyboard.type(" used")
 
     expect(rita.locator(Card.REASON)).to_be_focused()

@@ -78,7 +78,7 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
 
     headline = rita.locator("#consequence h2")
     expect(headline).to_be_focused()
-    expect(headline).to_have_css("outline-style", "solid")
+    expect(headline).to_have_css("border-inline-start-style", "solid")
     rita.evaluate("refresh(['#card'])")  # as when something about it comes live
     expect(headline).to_be_focused()
     rita.keyboard.press("j")

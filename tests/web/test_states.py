@@ -80,17 +80,14 @@ const named = (one) => one.querySelector("input")?.name ?? (one.name || one.text
 """
 COVERED = f"""() => {{ {CONTROLS}
   const found = new Set();
-  const scrolled = pane ?? document.scrollingElement;
-  for (let y = 0; y <= scrolled.scrollHeight; y += 24) {{
-    scrolled.scrollTop = y;
-    for (const one of controls) {{
-      const at = one.getBoundingClientRect();
-      for (const part of [0.1, 0.5, 0.9]) {{
-        const [x, y] = [at.left + at.width * part, at.top + at.height * part];
-        if (y <= top + 1 || y >= bottom - 1) continue;
-        const seen = document.elementFromPoint(x, y);
-        if (!one.contains(seen)) found.add(`${{named(one)}} under ${{seen?.className}}`);
-      }}
+  for (const one of controls) {{
+    one.scrollIntoView({{ block: "nearest" }});
+    const at = one.getBoundingClientRect();
+    for (const part of [0.1, 0.5, 0.9]) {{
+      const [x, y] = [at.left + at.width * part, at.top + at.height * part];
+      if (y <= top + 1 || y >= bottom - 1) continue;
+      const seen = document.elementFromPoint(x, y);
+      if (!one.contains(seen)) found.add(`${{named(one)}} under ${{seen?.className}}`);
     }}
   }}
   return [...found];

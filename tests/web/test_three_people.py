@@ -108,7 +108,7 @@ def test_three_people_share_requests(tiered: Tiered, site: str, worker: None, de
     rita.keyboard.type("finn")
     rita.keyboard.press("Tab")
     rita.keyboard.press("Enter")
-    reads(rita, "#claim h3", "finn")
+    reads(rita, "#held b", "finn")
     [(by, facts)] = events_of(large, "escalation.assigned")
     assert (by, facts["to"]) == ("rita", "finn")
 

@@ -662,8 +662,7 @@ def _charge_beside(charge: billing.ChargeFacts | None) -> list[Evidence]:
         return format_money(minor, charge.currency)
 
     return [
-        Fact("Paid", f"{money(charge.amount_minor)}, {_plan(charge)}"),
-        Fact("When", f"{show(charge.paid_at.date())}, {charge.age_days} days ago"),
+        Fact("Paid", f"{money(charge.amount_minor)}, {_plan(charge)}, {charge.age_days} days ago"),
         Fact("Refunded", money(charge.refunded_minor)),
         Fact("Reserved", money(charge.held_minor)),
         Fact("Remaining", money(charge.refundable_minor)),
