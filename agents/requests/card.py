@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from agents.core.actions import MAX_TEXT
 from agents.core.calls import CallTarget
 from agents.core.decisions import Demand
-from agents.core.money import with_unit
+from agents.core.money import format_money, with_unit
 from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in
 from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
@@ -140,7 +140,8 @@ class Card:
     kept: str  # why it cannot be sent back again, if it was before
     proposed_before: Sequence[_ProposedBefore]  # what an agent elsewhere repeats with it
     rejected_before: Escalation | None  # the same, whoever proposed it
-    same: Sequence[_Same]  # open requests about the same subject, resource and amount
+    same: Sequence[_Same]  # open requests on the same money, for whatever amount
+    together: str  # how they and this one exceed what is left, as a sentence; "": they do not
     followed_by: int | None  # the request that followed one that was sent back
     # Of the external agent that asks: its key's public part, and who saw the key; "": unknown.
     keys: Sequence[tuple[str, str]]
@@ -171,14 +172,14 @@ class Card:
         return [*shown, *self.sections] or [Section("", ())]
 
     @property
-    def has_doubtful_twin(self) -> bool:
-        """Whether another open request about the same has something to compare."""
-        return any(other.mark for other in self.same)
+    def has_odd_twin(self) -> bool:
+        """Whether another open request on the same money has to be compared first."""
+        return bool(self.together) or any(other.mark for other in self.same)
 
     @property
     def compares_first(self) -> bool:
         """Whether a person has to compare something before they choose an answer."""
-        return bool(self.doubts or self.chooses) or self.has_doubtful_twin
+        return bool(self.doubts or self.chooses) or self.has_odd_twin
 
     @property
     def chooses(self) -> bool:
@@ -188,12 +189,11 @@ class Card:
 
 @dataclass(frozen=True)
 class _Same:
-    """Another open request about the same."""
+    """Another open request on the same money."""
 
-    pk: int
+    request: Escalation
     act: str
     mark: str  # what has to be compared with its request; or ""
-    is_half: bool  # one of two people has approved it
 
 
 @dataclass(frozen=True)
@@ -317,6 +317,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         proposed_before=proposed_before(escalation),
         rejected_before=rejected_before(escalation),
         same=same,
+        together=_together(escalation, same, known) if is_open else "",
         followed_by=following(escalation)
         if escalation.state == EscalationState.SENT_BACK
         else None,
@@ -410,8 +411,8 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
 def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Same]]:
     """Return earlier decisions about the same subject, newest first, and similar open requests.
 
-    Those are of the same kind about the same resource, for as much or for the same other party,
-    such as a payee. In a demo each launch has its own book, where the same resource may recur.
+    Those are of the same kind, about the same resource and, if it names one, for the same other
+    party, such as a payee. In a demo each launch has its own book, where the resource may recur.
     """
     if not escalation.subject_key:
         return [], []
@@ -428,15 +429,30 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
     if escalation.state != EscalationState.OPEN:
         return decisions, []
     party = told_apart_by(escalation)
-    asked = (escalation.amount_minor, escalation.currency)
     waiting = [
-        _Same(other.pk, act(other), mark_of(other), other.approval_id is not None)
+        _Same(other, act(other), mark_of(other))
         for other in newest
-        if not other.decided_at
-        if (other.amount_minor, other.currency) == asked
-        or (party and told_apart_by(other) == party)
+        if not other.decided_at and told_apart_by(other) == party
     ]
     return decisions, waiting
+
+
+def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> str:
+    """Say by how much open requests on the same money exceed what is left of it; "": they do not.
+
+    A demo's other books have money of their own.
+    """
+    left, currency = known.left_minor, escalation.currency
+    others = [one.request for one in same if one.request.run.book_id == escalation.run.book_id]
+    asked = [one.amount_minor or 0 for one in (escalation, *others) if one.currency == currency]
+    if left is None or len(asked) < 2 or sum(asked) <= left:
+        return ""
+    least = "At least " if len(same) == OPEN + _EARLIER else ""
+    return (
+        f"{least}{len(asked)} open requests on the same money, "
+        f"{least.lower()}{format_money(sum(asked), currency)} together. "
+        f"{format_money(left, currency)} is left."
+    )
 
 
 def _same_query() -> QuerySet[Escalation]:

@@ -17,7 +17,7 @@ from agents.models import Effect, Escalation, Membership, Role, Run, Scope
 from agents.sdk.desk import DESKS
 from tests.commands.test_run_pattern import command
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, go, recover
+from tests.engine.scene import REFUND_500, Scene, go, on_the_charge_of, recover
 from tests.golden import Golden
 from tests.web.test_pages import client_of, waiting
 
@@ -41,6 +41,21 @@ def pay(name: str, escalation: Escalation, **more: str) -> Any:
     form = {"verdict": "approve", "action_sha256": escalation.action_sha256, **more}
     client = client_of(User.objects.get(username=name))
     return client.post(reverse("decide", args=[escalation.pk]), form)
+
+
+def test_card_counts_open_requests_on_one_charge(scene: Scene, ada: User) -> None:
+    asks = "Anna (customer 42) asks for a refund of {} USD of her annual plan."
+    first = go(scene.launch(asks.format(1200)))
+    rest = (scene.launch(asks.format(amount), by=ada) for amount in (1100, 1025))
+    others = [go(on_the_charge_of(first, run)) for run in rest]
+    card = card_of("rita", first.escalations.get())
+
+    told = "3 open requests on the same money, USD 3,325.00 together. USD 1,200.00 is left."
+    assert told in card
+    for run in others:
+        assert f">request {run.escalations.get().pk}</a>" in card
+    assert 'value="approve" checked' not in card
+    assert 'value="adjust" checked' not in card
 
 
 @pytest.mark.proves("F38")
