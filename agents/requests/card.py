@@ -59,11 +59,13 @@ from agents.requests.words import (
     comparisons,
     entitlement_of,
     fill_sentence,
+    following_of,
     kind_of_request,
     mark_of,
     outcome,
     ruler,
     ruling_to_draw,
+    sent_since,
     sources,
     told_apart_by,
     what_awaits,
@@ -104,6 +106,7 @@ class Card:
     subject: str
     number: str  # the subject's key, if their name does not contain it
     note: str  # the desk's note on the subject, below the headline
+    follows: str  # what follows an approval, as a sentence; "": the kind's own says it
     sections: Sequence[Section]  # the desk's books now
     doubts: Sequence[Comparison]  # what to compare with the request before approving it
     rulings: Sequence[Json]  # that asked for a person, the weightiest first
@@ -259,7 +262,14 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         asks=what_awaits(escalation, called, entitled.first),
         outcome=SafeString("")
         if is_open
-        else outcome(escalation, effect, called, why=why, is_held=switch is not None),
+        else outcome(
+            escalation,
+            effect or sent_since(escalation),
+            called,
+            why=why,
+            at=at,
+            is_held=switch is not None,
+        ),
         stopped=stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
         choices=()
         if withheld in ("ended", "claim", "role")
@@ -277,6 +287,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         subject=called,
         number=f"#{escalation.subject_key}" if name else "",
         note=known.note,
+        follows=follows.note if (follows := following_of(escalation)) else "",
         sections=known.sections,
         doubts=comparisons(escalation),
         rulings=sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),

@@ -45,6 +45,7 @@ from agents.requests.words import (
     kind_of_request,
     mark_of,
     outcome,
+    sent_since,
     told_apart_by,
 )
 from agents.sdk.adjustments import label_of
@@ -720,10 +721,12 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
             return None
         words = format_html("you approved {}, as the first of two people.", first.granted or "it")
         return _just_decided(escalation, words)
-    effect: Effect | None = getattr(escalation, "carried", None)
+    effect: Effect | None = getattr(escalation, "carried", None) or sent_since(escalation)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)
-    return _just_decided(escalation, outcome(escalation, effect, called, why=why))
+    return _just_decided(
+        escalation, outcome(escalation, effect, called, why=why, at=timezone.now())
+    )
 
 
 def _just_decided(escalation: Escalation, outcome: SafeString) -> _JustDecided:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from math import inf
 
 from django.contrib.auth.models import User
@@ -33,6 +34,7 @@ from agents.core.request_kinds import (
 )
 from agents.core.requests import Json
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
+from agents.core.workflows import Supervision, read_workflow
 from agents.engine.deciders import OPEN_TO_ALL, Roster, demand_for, people_who_may
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.ending import CARRIED_OUT, OWN_ENDS
@@ -204,8 +206,9 @@ def choices(
         SEND_BACK: may_send_back,
         REJECT: True,
     }
-    found = []
+    found, follows = [], following_of(escalation)
     for answer in kind.answers:
+        answer = follows.use if follows and answer.verdict == APPROVE else answer
         if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
             # Its agent is told, and goes on.
             words = (answer.consequence, answer.button)
@@ -229,6 +232,44 @@ def choices(
             key = _KEYS[SEND_BACK if sends_back else answer.verdict]
             found.append(Choice(answer.verdict, answer.label, consequence, button, key))
     return found
+
+
+@dataclass(frozen=True)
+class Following:
+    """What follows the approval of a draft, by the workflow that its run follows."""
+
+    note: str
+    use: Answer  # the approval, in the words of what it leads to
+
+
+def following_of(escalation: Escalation) -> Following | None:
+    """Return what follows the approval of a draft; None where that is not declared."""
+    kind, document = kind_of_request(escalation), escalation.run.workflow.get("document")
+    if kind.change != INSTRUCTIONS or not document:
+        return None
+    steps = list(read_workflow(document).steps)
+    here = next((n for n, (one, _) in enumerate(steps) if one.name == escalation.action["name"]), 0)
+    later, tools = steps[here + 1 :], tools_at(escalation.run.desk)
+    acts = [tools[name] for one, _ in later for name in one.tools if name in tools]
+    acts = [tool for tool in acts if tool.writes]
+    use, button = "Use this draft", "Use it and continue"
+    if any(tool.letter for tool in acts):
+        use = "Use this draft: it will be emailed to {subject} unless the policy objects"
+        button = "Use it and email {subject}"
+    elif acts:
+        title = _no_braces(acts[0].title)
+        use = f"Use this draft: next is “{title}” unless the policy objects"
+    names = " and ".join(one.name for one, _ in later)
+    follows = f"The step{'s' * (len(later) > 1)} {names} follow{'s' * (len(later) == 1)}."
+    if not later:
+        note = "No step follows that pays or sends anything."
+    elif not acts:
+        note = f"{follows} Nothing is paid or sent there."
+    elif any(mode is Supervision.BY_PERSON for _, mode in later):
+        note = f"{follows} A person is asked again. The policy can still stop it."
+    else:
+        note = f"{follows} No person is asked unless a rule or a judge wants it."
+    return Following(note, Answer(APPROVE, "Use it", use, button))
 
 
 def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
@@ -292,12 +333,18 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
 
 def outcome(
-    escalation: Escalation, effect: Effect | None, name: str, *, why: str, is_held: bool = False
+    escalation: Escalation,
+    effect: Effect | None,
+    name: str,
+    *,
+    why: str,
+    at: datetime,
+    is_held: bool = False,
 ) -> SafeString:
     """Return the outcome of a request that no longer waits, by the ledger.
 
-    `why` says why an approved action was not executed, or is "". `is_held`: a kill switch keeps its
-    agent from taking it.
+    `effect` is what came of it: of a draft, the email that left since. `why` says why an approved
+    action was not executed, or is "". `is_held`: a kill switch keeps its agent from taking it.
     """
     kind, state = kind_of_request(escalation), escalation.state
     granted = escalation.granted_minor
@@ -328,7 +375,9 @@ def outcome(
         )
     done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
     if not kind.runs_tool:
-        return say(done or answer)
+        is_sent = effect and kind.change == INSTRUCTIONS
+        sent = _SENT.get(EffectState(effect.state), "") if effect and is_sent else ""
+        return say(f"{done or answer}{sent}")
     if effect is None:
         return say(
             f"{kind.pending} It cannot while a kill switch is on." if is_held else kind.pending
@@ -337,7 +386,29 @@ def outcome(
         return say(done)
     if effect.state == EffectState.REFUSED:
         return say(f"The system of record refused it. {kind.undone}")
-    return say(kind.under_way)
+    return say(kind.doing if _is_running(effect, escalation, at) and kind.doing else kind.under_way)
+
+
+_SENT = {
+    EffectState.DONE: " An email was sent to {subject}.",
+    EffectState.INTENDED: " An email to {subject} was begun.",
+}
+
+
+def _is_running(effect: Effect, escalation: Escalation, at: datetime) -> bool:
+    """Tell whether a call still has time, and a worker that lives."""
+    tool, lease = tools_at(escalation.run.desk).get(effect.tool), escalation.run.lease_ends_at
+    is_begun = effect.state == EffectState.INTENDED and lease is not None and lease > at
+    return bool(is_begun and tool and at < effect.intended_at + timedelta(seconds=tool.timeout))
+
+
+def sent_since(escalation: Escalation) -> Effect | None:
+    """Return the newest email that left, or may have, after a draft was approved; or None."""
+    if kind_of_request(escalation).change != INSTRUCTIONS or escalation.decided_at is None:
+        return None
+    letters = [one.name for one in tools_at(escalation.run.desk).values() if one.letter]
+    later = escalation.run.effects.filter(tool__in=letters, intended_at__gt=escalation.decided_at)
+    return later.order_by("-intended_at").first()
 
 
 def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:

@@ -428,6 +428,7 @@ def question_of(tool: DeskTool) -> RequestKind:
         done="{after}" if tool.after else "It was carried out.",
         undone="Nothing was done on this request.",
         pending="Approved. Not carried out yet.",
+        doing=f"{tool.title}…",
         under_way=f"{tool.title}: started. Its outcome is not known yet.",
         lost=f"Did this take effect: {act}?",
     )
@@ -437,6 +438,7 @@ def question_of(tool: DeskTool) -> RequestKind:
             asked,
             note="Its agent executes it once, with exactly these values.",
             pending="Approved. Its agent has not taken it yet.",
+            doing="",
             under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
             events={
                 **asked.events,

@@ -82,6 +82,7 @@ _REFUND = replace(
     done="{amount} was paid to {subject}.",
     undone="Nothing was paid on this request.",
     pending="{amount} was approved. It has not been paid yet.",
+    doing="Paying {amount} to {subject}…",
     under_way="The payment of {amount} was started. Its outcome is not known yet.",
     lost="Was the refund of {asked} to {subject} paid?",
     events={
