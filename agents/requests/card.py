@@ -436,7 +436,7 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
         desk=escalation.run.desk,
         subject=escalation.subject_key,
     )
-    decisions = [other for other in newest if other.decided_at][:_EARLIER]
+    decisions = [other for other in newest if other.decided_at]
     if escalation.state != EscalationState.OPEN:
         return decisions, []
     party = told_apart_by(escalation)
@@ -458,7 +458,7 @@ def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> s
     asked = [one.amount_minor or 0 for one in (escalation, *others) if one.currency == currency]
     if left is None or len(asked) < 2 or sum(asked) <= left:
         return ""
-    least = "At least " if len(same) == OPEN + _EARLIER else ""
+    least = "At least " if len(same) == OPEN else ""
     return (
         f"{least}{len(asked)} open requests on the same money, "
         f"{least.lower()}{format_money(sum(asked), currency)} together. "
@@ -468,18 +468,20 @@ def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> s
 
 def _same_query() -> QuerySet[Escalation]:
     one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
-    waits = Q(one, state=EscalationState.OPEN, amount_minor__isnull=False, kind=Param("kind"))
     # Of the subject's runs, by their index. Only the reference profile lets other runs act on it.
-    same = Escalation.objects.filter(
-        Q(decided_at__isnull=False) | waits,
+    others = Escalation.objects.filter(
         workspace_id=Param("workspace"),
         run__workspace=Param("workspace"),
         run__desk=Param("desk"),
         run__subject_key=Param("subject"),
         subject_key=Param("subject"),
     ).exclude(pk=Param("pk"))
+    money = others.filter(one, amount_minor__isnull=False, kind=Param("kind"))
+    waits = money.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:OPEN]
+    decided = others.filter(decided_at__isnull=False).order_by("-decided_at", "-pk")
+    found = others.filter(Q(pk__in=waits) | Q(pk__in=decided.values("pk")[:_EARLIER]))
     newest = F("decided_at").desc(nulls_first=True)
-    return same.select_related("decided_by", "run").order_by(newest, "-pk")[: OPEN + _EARLIER]
+    return found.select_related("decided_by", "run").order_by(newest, "-pk")
 
 
 _SAME = CompiledSelect(_same_query)

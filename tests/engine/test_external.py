@@ -803,7 +803,7 @@ def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     assert session.propose("k3", LOOK)["status"] == "executed"
     assert request.frozen_at is not None
     stopped = page(ada, "/kill/")
-    assert "an agent elsewhere is told, and its session goes on" in stopped
+    assert "External agents get a refusal and can continue" in stopped
     further = "With more calls than this, the session goes on in a further run"
     assert further in words(page(ada, f"/runs/{session.run.pk}/"))
     assert not switch.stops(scene.launch(), "issue_refund")

@@ -39,6 +39,7 @@ MASKED = (
     # A busy machine has a step's begin recorded by itself, and asks a slow model again.
     (re.compile(r"^.*, step\.begun, .*\n", re.MULTILINE), ""),
     (re.compile(r"(?:(?<=\(entry )|(?<=Entries \| 1 to ))\d+\b"), "N"),
+    (re.compile(r"\b\d+ entries, [\d.]+ KB"), "N entries"),
     (re.compile(r"(?<= calls), \d+ attempts"), ""),
 )
 compared: set[str] = set()  # the files that this process has compared

@@ -11,9 +11,11 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.mail import message_id
 from agents.desks.refunds.models import Customer, SentMail
 from agents.models import Effect, Escalation, Membership, Role, Run, Scope
+from agents.requests.card import OPEN
 from agents.sdk.desk import DESKS
 from tests.commands.test_run_pattern import command
 from tests.engine.memory import Crash
@@ -56,6 +58,22 @@ def test_card_counts_open_requests_on_one_charge(scene: Scene, ada: User) -> Non
         assert f">request {run.escalations.get().pk}</a>" in card
     assert 'value="approve" checked' not in card
     assert 'value="adjust" checked' not in card
+
+
+def test_card_lists_decisions_however_many_requests_wait(scene: Scene, ada: User) -> None:
+    asks = "Anna (customer 42) asks for a refund of {} USD of her annual plan."
+    scene.publish({**STRICT.as_json(), "open_per_subject": 100}, ada)
+    first = go(scene.launch(asks.format(1200)))
+    decided = go(on_the_charge_of(first, scene.launch(asks.format(1190)))).escalations.get()
+    assert pay("rita", decided, verdict="reject", comment="no").status_code == 302
+    for amount in range(1100, 1100 + OPEN + 6):
+        by = (ada, scene.omar)[amount % 2]  # as one person may have only so many open
+        go(on_the_charge_of(first, scene.launch(asks.format(amount), by=by)))
+    page = page_of("rita", first.escalations.get())
+
+    assert f"At least {OPEN + 1} open requests on the same money" in page
+    earlier = page.partition("Earlier decisions for")[2]
+    assert f'href="{reverse("approval", args=[decided.pk])}"' in earlier
 
 
 @pytest.mark.proves("F38")
