@@ -13,7 +13,9 @@ from functools import cache
 from typing import Any
 
 from django.db.models import (
+    BigIntegerField,
     Case,
+    CharField,
     Count,
     DateField,
     Q,
@@ -98,34 +100,6 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
     return _CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
 
 
-def count_requests(workspaces: Sequence[int], *, since: datetime, at: datetime) -> list[Requests]:
-    """Count the requests decided or expired since then, in one query."""
-    begins = _begins(since)
-    given = {"since": since, **spread("homes", workspaces), **_spread_days(begins)}
-    return [Requests(*row) for row in _requests(len(workspaces), len(begins)).tuples(**given)]
-
-
-@cache
-def _requests(homes: int, days: int) -> CompiledSelect[Any]:
-    return CompiledSelect(lambda: _requests_query(Params("homes", homes), days))
-
-
-def _requests_query(workspaces: Params, days: int) -> QuerySet[Any]:
-    ours, since = Escalation.objects.filter(workspace__in=workspaces).order_by(), Param("since")
-    expired = ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
-    parts = (
-        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", days)),
-        expired.annotate(day=_day("expires_at", days)),
-    )
-    # Not the plain column: SQLite would group by its index and read every request.
-    came_to = Coalesce("state", Value(""))
-    sums = [
-        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), w=WITHHELD)
-        for part in parts
-    ]
-    return sums[0].union(sums[1], all=True)
-
-
 def _begins(since: datetime) -> list[datetime]:
     """Return when the days until now began, the newest first; `since` is in the first of DAYS."""
     now, midnight = timezone.now(), day_begun(since)
@@ -149,10 +123,10 @@ def _day(column: str, days: int) -> Case:
     return Case(*whens, default=Cast(Value(None), DateField()))
 
 
-def count_calls(
+def count_since(
     workspaces: Sequence[int], *, named: Collection[str], since: datetime, today: datetime
-) -> list[DayOfCalls]:
-    """Count the writes since then, except letters, in one query.
+) -> tuple[list[Requests], list[DayOfCalls]]:
+    """Count in one query the requests that ended since then, and the writes except letters.
 
     `named` are the tools in the policies, including those of desks not installed here.
     """
@@ -162,26 +136,53 @@ def count_calls(
     reads = {name for name, tool in tools.items() if not tool.writes}
     moving = sorted({*tools, *named} - reads - {*letters})
     begins = _begins(since)
-    compiled = _calls(len(workspaces), len(begins), len(moving), len(letters))
+    compiled = _counted(len(workspaces), len(begins), len(moving), len(letters))
     rows = compiled.tuples(
         since=since,
         midnight=utc_midnight(today),
         **{**spread("homes", workspaces), **_spread_days(begins)},
         **{**spread("moving", moving), **spread("letters", letters)},
     )
-    return [DayOfCalls(*row) for row in rows]
+    requests, calls = list[Requests](), list[DayOfCalls]()
+    for day, what, home, desk, currency, count, minor, exposed in rows:
+        if home is None:
+            requests.append(Requests(day, what, currency, count, minor))
+        else:
+            is_automatic = what == AUTOMATIC
+            calls.append(DayOfCalls(day, is_automatic, home, desk, currency, count, minor, exposed))
+    return requests, calls
 
 
 @cache
-def _calls(homes: int, days: int, moving: int, letters: int) -> CompiledSelect[Any]:
-    return CompiledSelect(
-        lambda: _calls_query(
-            Params("homes", homes), days, Params("moving", moving), Params("letters", letters)
-        )
+def _counted(homes: int, days: int, moving: int, letters: int) -> CompiledSelect[Any]:
+    given = (Params("homes", homes), days, Params("moving", moving), Params("letters", letters))
+
+    def build() -> QuerySet[Any]:
+        first, *rest = (*_requests(*given[:2]), *_calls(*given))
+        return first.union(*rest, all=True)
+
+    return CompiledSelect(build)
+
+
+def _requests(workspaces: Params, days: int) -> list[QuerySet[Any]]:
+    ours, since = Escalation.objects.filter(workspace__in=workspaces).order_by(), Param("since")
+    expired = ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since)
+    parts = (
+        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", days)),
+        expired.annotate(day=_day("expires_at", days)),
     )
+    # Not the plain column: SQLite would group by its index and read every request.
+    came_to, no_home = Coalesce("state", Value("")), Cast(Value(None), BigIntegerField())
+    no_desk, nothing = Value("", CharField()), Value(0, BigIntegerField())
+    return [
+        part.values_list("day", came_to, no_home, no_desk, "currency").annotate(
+            n=Count("pk"), w=WITHHELD, e=nothing
+        )
+        for part in parts
+    ]
 
 
-def _calls_query(workspaces: Params, days: int, moving: Any, letters: Params) -> QuerySet[Any]:
+def _calls(workspaces: Params, days: int, moving: Any, letters: Params) -> list[QuerySet[Any]]:
     since: Any = Param("since")
     is_of_today = Q(intended_at__gte=Param("midnight"))
     ours = Effect.objects.in_workspaces(workspaces)
@@ -192,9 +193,10 @@ def _calls_query(workspaces: Params, days: int, moving: Any, letters: Params) ->
     )
     is_done = Q(state=EffectState.DONE)
     is_exposed = Q(escalation=None) & is_of_today
-    sums = [
-        part.annotate(day=_day("settled_at", days), is_automatic=IS_AUTOMATIC)
-        .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
+    what = Case(When(IS_AUTOMATIC, then=Value(AUTOMATIC)), default=Value("", CharField()))
+    return [
+        part.annotate(day=_day("settled_at", days), what=what)
+        .values_list("day", "what", "run__workspace", "run__desk", "currency")
         .annotate(
             n=Count("pk", filter=is_done),
             moved=Coalesce(Sum("amount_minor", filter=is_done), 0),
@@ -203,7 +205,6 @@ def _calls_query(workspaces: Params, days: int, moving: Any, letters: Params) ->
         .order_by()
         for part in parts
     ]
-    return sums[0].union(sums[1], all=True)
 
 
 # The figures of a period and its chart, in one unit: a currency, or "" for the number of calls.

@@ -60,8 +60,7 @@ from agents.overview.counts import (
     DayOfCalls,
     Period,
     compare,
-    count_calls,
-    count_requests,
+    count_since,
     period,
     points_of,
     read_counted_days,
@@ -207,13 +206,13 @@ def overview(
     since = midnight - timedelta(days=DAYS - 1)
     counted = read_counted_days(keys, since=since, at=at)
     rest = max(since, counted.until or since)
-    requests = [*counted.requests, *count_requests(keys, since=rest, at=at)]
-    calls = [*counted.calls, *count_calls(keys, named=_tools(workspaces), since=rest, today=at)]
+    newer = count_since(keys, named=_tools(workspaces), since=rest, today=at)
+    requests, calls = [*counted.requests, *newer[0]], [*counted.calls, *newer[1]]
     expired = [one for one in requests if one.state == EscalationState.EXPIRED]
     cases, is_more = attention(keys, since=at - timedelta(days=_PERIODS[-1]), today=midnight)
     who = reviewer(user, at=at)
     line = line_of(WHOLE, who, views=(ALL, MARKED, LOOK, MINE, UNCLAIMED))
-    rows = first_rows(who, _FIRST)
+    rows = first_rows(who, _FIRST) if line.waiting else []
     return _Overview(
         waiting=line.waiting,
         waiting_sums=line.views[ALL].sums,

@@ -21,7 +21,7 @@ from agents.sdk.desk import DESKS
 from agents.tools import letter_tools
 from bench.quality.goals import ANSWERS, CARRIED_OUT, HONEST, REFUSED, WAITS, Goal
 
-TOOLS = DESKS["refunds"].all_tools
+TOOLS = {name: tool for desk in DESKS.values() for name, tool in desk.all_tools.items()}
 
 NOTHING, BLOCKS = "nothing done", "ended by blocks"
 MOST_ADVANCES = 5  # of a run that waits for a server

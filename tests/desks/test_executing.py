@@ -281,9 +281,11 @@ def test_commands_without_an_end_close_no_session(place: Place, event: str) -> N
 def test_a_call_that_waits_for_its_turn_is_taken_back(place: Place) -> None:
     before, look = "PreToolUse", {"command": "ls"}
     with ThreadPoolExecutor(4) as threads:
-        pushes = [{"command": f"git push {number}"} for number in range(4)]
-        list(threads.map(lambda given: place.hook(before, "Bash", given, patience="3"), pushes))
-    held_up = place.hook(before, "Bash", look, patience="1")
+        for number in range(4):
+            given = {"command": f"git push {number}"}
+            threads.submit(place.hook, before, "Bash", given, patience="15")
+        until(lambda: Escalation.objects.count() == 4)
+        held_up = place.hook(before, "Bash", look, patience="1")
     taken_back = AgentCall.objects.filter(withdrawn_at__isnull=False).count()
     request = Escalation.objects.order_by("pk").first()
     assert request is not None

@@ -201,7 +201,7 @@ def test_a_policy_names_what_it_masks() -> None:
         read_limits({**STRICT.as_json(), "redaction": {"emails": "masked"}})
     silent = {"emails": "name"}
     for document in ({"redaction": silent}, {"patterns": {"workflow": {"redaction": silent}}}):
-        with pytest.raises(BadPolicy, match="not say what becomes of card_numbers, ibans"):
+        with pytest.raises(BadPolicy, match="has no treatment of card_numbers, ibans"):
             read_limits({**STRICT.as_json(), **document})
 
 

@@ -41,7 +41,7 @@ AMOUNTS = [50000, 80000]  # what an agent pays unattended, and what a person low
 
 ASKED = (  # what cards ask for, and runs are for
     "Refund USD 1,200.00 to Anna",
-    "Use this result of the step memo",
+    "Use this draft",
     "Enter Atelier Sommer as the payee P-105",
     "Prepare the morning operations report",
 )

@@ -246,6 +246,7 @@ def test_page_tells_what_was_done_without_an_answer(
 
     page.locator(Card.SEND).click(no_wait_after=True)
 
+    expect(page.locator(Card.SEND)).to_have_count(0)
     expect(page.locator("#consequence")).to_contain_text("USD 800.00")
     expect(page.locator("#draft")).to_have_count(0)
     assert kinds(held) == ["escalation.decided"]
