@@ -57,6 +57,7 @@ from agents.requests.words import (
     came_to_nothing,
     choices,
     comparisons,
+    draft_of,
     entitlement_of,
     fill_sentence,
     following_of,
@@ -311,7 +312,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
             most if is_open and not refusal and entitled.may_say_yes else None,
         ),
         published=_published_version(escalation),
-        produced=split_output(_actual_output(escalation)) if kind.change == INSTRUCTIONS else None,
+        produced=split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
         words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
         own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
@@ -511,12 +512,8 @@ def _letter(escalation: Escalation, kind: RequestKind) -> str | None:
     return str(escalation.action.get("args", {}).get(name, ""))
 
 
-def _actual_output(escalation: Escalation) -> str:
-    return str(escalation.action.get("post", {}).get("actual_output", ""))
-
-
 def _too_long(escalation: Escalation, kind: RequestKind) -> str:
-    length = len(_actual_output(escalation))
+    length = len(draft_of(escalation))
     if kind.change != INSTRUCTIONS or length <= MAX_TEXT:
         return ""
     return (

@@ -17,6 +17,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
+from agents.core.actions import MAX_TEXT
 from agents.core.compat_0_2 import ORIGINS as ORIGINS_NOW
 from agents.core.compat_0_2 import unit_of
 from agents.core.decisions import MOST_PEOPLE, Demand
@@ -242,6 +243,11 @@ class Following:
     use: Answer  # the approval, in the words of what it leads to
 
 
+def draft_of(escalation: Escalation) -> str:
+    """Return the agent's result that waits for approval."""
+    return str(escalation.action.get("post", {}).get("actual_output", ""))
+
+
 def following_of(escalation: Escalation) -> Following | None:
     """Return what follows the approval of a draft; None where that is not declared."""
     kind, document = kind_of_request(escalation), escalation.run.workflow.get("document")
@@ -253,7 +259,10 @@ def following_of(escalation: Escalation) -> Following | None:
     acts = [tools[name] for one, _ in later for name in one.tools if name in tools]
     acts = [tool for tool in acts if tool.writes]
     use, button = "Use this draft", "Use it and continue"
-    if any(tool.letter for tool in acts):
+    sends = any(tool.letter for tool in acts)
+    if sends and len(draft_of(escalation)) > MAX_TEXT:
+        use = "Use this draft: it is too long to be emailed, and the run stops"
+    elif sends:
         use = "Use this draft: it will be emailed to {subject} unless the policy objects"
         button = "Use it and email {subject}"
     elif acts:
