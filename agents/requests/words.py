@@ -352,7 +352,7 @@ def outcome(
 ) -> SafeString:
     """Return the outcome of a request that no longer waits, by the ledger.
 
-    `effect` is what came of it: of a draft, the email that left since. `why` says why an approved
+    `effect` is what was carried out: for a draft, the email that left. `why` says why an approved
     action was not executed, or is "". `is_held`: a kill switch keeps its agent from taking it.
     """
     kind, state = kind_of_request(escalation), escalation.state

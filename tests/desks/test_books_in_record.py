@@ -35,8 +35,6 @@ from tests.engine.scene import Scene, fresh, go
 from tests.privacy.searching import places_of
 from tests.web.test_pages import client_of
 
-TOOLS = DESKS["bank"].all_tools
-
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
@@ -147,22 +145,23 @@ def test_calls_stay_proved_after_their_tool_changes(
     scene = bank_scene()
     go(launch(scene, PAID_AT_ONCE))
     asked = go(launch(scene, LARGE))
-    tools, name = DESKS["bank"].tools, "transfer_money"
+    desk, name = DESKS["bank"], "transfer_money"
+    for table in ("tools", "all_tools"):  # copies: what is put back would come last in the table
+        monkeypatch.setattr(desk, table, dict(getattr(desk, table)))
 
     def transfer_money(call: Any, *, account: str, amount: Money, reason: str) -> Json:
         """A payment tool under another name."""
 
     other = arguments_of(transfer_money)
-    monkeypatch.setitem(tools, name, replace(tools[name], arguments=other))
-    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], arguments=other))
+    for tools in (desk.tools, desk.all_tools):
+        tools[name] = replace(tools[name], arguments=other)
 
     for patch in (None, {"amount": euros("100.00")}):
         with pytest.raises(refusal.Refused, match="has changed since") as no:
             decide(scene, asked, patch)
         assert no.value.code == "tool_changed"
     assert reasons() == []
-    monkeypatch.delitem(tools, name)
-    monkeypatch.delitem(TOOLS, name)
+    del desk.tools[name], desk.all_tools[name]
     assert reasons() == []
 
     gone = "This server has no tool &#x27;transfer_money&#x27;: reject this"
