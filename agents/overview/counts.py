@@ -294,7 +294,9 @@ def period(
         sums["", call.day, word] += call.count
         sums[call.currency, call.day, word] += call.moved_minor if call.currency else 0
     for one in requests:
-        sums["", one.day, LAYERS[2].word] += one.count if one.state == "rejected" else 0
+        sums["", one.day, LAYERS[2].word] += (
+            one.count if one.state == EscalationState.REJECTED else 0
+        )
         sums[one.currency, one.day, LAYERS[2].word] += one.withheld_minor if one.currency else 0
     busy = Counter[str]()
     for call in calls:

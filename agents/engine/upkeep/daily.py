@@ -92,7 +92,6 @@ OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in 
 
 # Letters name an amount too, and a lost call was already counted when first asked about. People
 # withheld what they rejected, and what they took off a paid amount.
-ASKED = Coalesce(Sum(Case(When(kind=ACTION.stored, then="amount_minor"), default=0)), 0)
 _TAKEN_OFF = F("amount_minor") - F("effect__amount_minor")
 WITHHELD = Coalesce(
     Sum(
