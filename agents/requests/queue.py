@@ -708,18 +708,18 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
         access.escalations_of(user)
         .filter(pk=pk)
         .annotate(carried=FilteredRelation("effect"))
-        .select_related(_EFFECT)
+        .select_related(_EFFECT, "run", "decided_by", "approval__by")
     )
-    escalation = (
-        with_effect.select_related("run", "decided_by", "approval").order_by("carried__pk").first()
-    )
+    escalation = with_effect.order_by("carried__pk").first()
     if escalation is None:
         return None
     if escalation.decided_at is None:
         first = escalation.approval
-        if first is None or first.by_id != user.pk:
+        if first is None:
             return None
-        words = format_html("you approved {}, as the first of two people.", first.granted or "it")
+        who = "you" if first.by_id == user.pk else first.by.get_username()  # who wants another sum
+        amount = first.granted or "it"
+        words = format_html("{} approved {}, as the first of two people.", who, amount)
         return _just_decided(escalation, words)
     effect: Effect | None = getattr(escalation, "carried", None) or sent_since(escalation)
     called = escalation.run.subject_label or "nobody in particular"
