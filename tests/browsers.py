@@ -3,8 +3,6 @@
 Playwright's own download if its server is reachable; as root, Debian's package.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A PostgreSQL server of one test, which it may restart."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What holds for every test: no way out of this machine, and the database's part of the suite."""
 
-from __future__ import annotations
-
 import gc
 import ipaddress
 import os

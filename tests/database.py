@@ -7,8 +7,6 @@ its first content back, which takes a millisecond. On PostgreSQL only the rows t
 deleted: truncating all tables, as Django does, takes a tenth of a second.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

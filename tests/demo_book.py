@@ -1,7 +1,5 @@
 """A book of the demo's customers, as each launch in a demo has one."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from agents.desks.refunds.declared import desk

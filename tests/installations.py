@@ -1,7 +1,5 @@
 """A test's own installation: data directory, database and programs as shipped."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -60,7 +58,7 @@ class Installation:
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     @contextmanager
-    def in_one_process(self) -> Iterator[Installation]:
+    def in_one_process(self) -> Iterator["Installation"]:
         """Run the block's commands in one process, which saves most start-up time."""
         environment = self.environment(DJANGO_SETTINGS_MODULE="opsconsole.settings")
         with contenders(1, environment) as process:
@@ -78,7 +76,7 @@ class Installation:
 
 
 @contextmanager
-def installation(home: Path, *, is_empty: bool = True, **settings: str) -> Iterator[Installation]:
+def installation(home: Path, *, is_empty: bool = True, **settings: str) -> Iterator["Installation"]:
     """Make an installation on the suite's kind of database, empty or migrated."""
     home.mkdir(mode=0o700, exist_ok=True)
     if not ON_POSTGRES:

@@ -1,7 +1,5 @@
 """Policies of refunds that differ in a few values from those that ship."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from agents.core.limits import Limits, strict

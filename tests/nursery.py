@@ -7,8 +7,6 @@ another with the same environment has been before. Run as a program, this file i
 others are forked from; it ends when the tests do.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

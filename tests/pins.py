@@ -1,7 +1,5 @@
 """Pinned numbers: the database queries of pages. Raising one needs a reason in the commit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

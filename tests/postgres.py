@@ -1,7 +1,5 @@
 """The PostgreSQL server for tests, on which they make their own database."""
 
-from __future__ import annotations
-
 import os
 
 import psycopg

@@ -4,8 +4,6 @@
 each returned; `together` runs one such round. As a program, this file is one of them.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

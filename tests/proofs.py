@@ -7,8 +7,6 @@ files, so no test is imported:
     def test_of_six_workers_one_gets_the_run() -> None: ...
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from collections import defaultdict

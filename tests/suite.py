@@ -7,8 +7,6 @@ What PostgreSQL's pass and the checks print comes when SQLite's has ended. A who
 out to several processes, each with a database of its own; a part is not worth the start of more.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

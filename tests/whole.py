@@ -4,8 +4,6 @@ Skipped for a part of the suite: with a path, -k, -m, or when interrupted. Where
 pytest-xdist distributes the tests, each worker sends what it used, and the controller judges.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/openapi.json, and whether an answer is what it says."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

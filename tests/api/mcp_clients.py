@@ -1,7 +1,5 @@
 """MCP clients of the official SDK, and a server of this process, whose desks a test may add to."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a model reads of a call: each status in words that cannot be taken for another."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/openapi.json against a server: requests made of it, right and wrong, find no gap."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The API over Django's client: keys, strict bodies, stable codes and other agents' rows."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """An agent in a process of its own, over HTTP: it waits, is killed, comes back and pays once."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

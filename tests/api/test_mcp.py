@@ -1,7 +1,5 @@
 """Real MCP clients at a real server: held, killed, decided, called again, and paid once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

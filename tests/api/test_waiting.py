@@ -1,7 +1,5 @@
 """What waits on a real server: a stream of a session's events, and a wait that a restart ends."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Amounts as people might write them, and the only value that each may be read as."""
 
-from __future__ import annotations
-
 # Written into a field or behind an option: minor units.
 AS_TEXT: dict[str, int] = {
     "0.01": 1,

@@ -1,7 +1,5 @@
 """What a lost model may write: false statements, links, telephone numbers, in many spellings."""
 
-from __future__ import annotations
-
 # Found in earlier reviews.
 KNOWN = """
 USD 1,200.00 is on its way back to your card and shows within 5 days.

@@ -1,7 +1,5 @@
 """Every boundary reads the same table of amounts: no invalid one passes, none is ambiguous."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

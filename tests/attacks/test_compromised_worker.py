@@ -1,7 +1,5 @@
 """A hostile worker model: whatever it says, money and mail stay correct."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

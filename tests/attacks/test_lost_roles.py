@@ -3,8 +3,6 @@
 The other roles are played by the demo model. Models answer over HTTP, through the real client.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """A hostile worker model at the bank: unattended transfers stay small and to known payees."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Each reader gets the longest text that its entry point admits. A quadratic reade
 minutes, so the limit here need not be precise.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 

@@ -5,8 +5,6 @@ A seed draws the errors: other languages, number words, look-alike letters, JSON
 free text, misplaced references, invalid amounts and arguments, torn and empty replies.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Changes between a person's approval and the transfer: only what they saw is approved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 

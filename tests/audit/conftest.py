@@ -1,7 +1,5 @@
 """Fixtures for tests of the record: a scene, a sealed run, a heads file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

@@ -3,8 +3,6 @@
 That is a commit, or a file being flushed, renamed or removed. Runs as a contender.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import traceback

@@ -1,7 +1,5 @@
 """Two files and the log prove what was archived; nothing else is ever deleted."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Verifying and copying a long record takes no more memory than a short one."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import tracemalloc

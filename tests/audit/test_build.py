@@ -1,7 +1,5 @@
 """Changes to the database's schema that would unprotect the record are named or impossible."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

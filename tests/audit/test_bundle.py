@@ -1,7 +1,5 @@
 """A copy of the record can be verified by someone who has nothing else of ours."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Changes to a copy by someone with neither key nor database are found."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from copy import deepcopy

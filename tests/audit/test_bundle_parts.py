@@ -1,7 +1,5 @@
 """A copy is refused for parts that no hash covers, terminal escapes and impossible times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

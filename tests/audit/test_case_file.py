@@ -1,7 +1,5 @@
 """A case file shows one run from its goal to its seal, and its proof can be verified alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

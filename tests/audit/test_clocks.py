@@ -1,7 +1,5 @@
 """A wrong clock can be told from a forgery, and recording continues."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

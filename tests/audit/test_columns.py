@@ -1,7 +1,5 @@
 """Every column that pages show is compared with the record, or listed here and in docs/audit.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any

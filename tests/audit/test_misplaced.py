@@ -1,7 +1,5 @@
 """A row pointed at another workspace is neither driven, nor read, nor decided."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

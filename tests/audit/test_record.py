@@ -1,7 +1,5 @@
 """Every change to the record is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

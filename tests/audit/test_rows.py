@@ -1,7 +1,5 @@
 """Rows that pages show agree with the record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta

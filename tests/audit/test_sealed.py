@@ -1,7 +1,5 @@
 """The heads reveal changes by someone who can write everything but lacks the key."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta

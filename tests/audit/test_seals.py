@@ -1,7 +1,5 @@
 """Heads without a database: which ones the seals accept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

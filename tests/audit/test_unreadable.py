@@ -1,7 +1,5 @@
 """An impossible value in a row is a named fault, not a traceback."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

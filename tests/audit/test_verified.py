@@ -1,7 +1,5 @@
 """A verification continues from the last successful one and says what it did not read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

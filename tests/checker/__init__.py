@@ -6,8 +6,6 @@ engine cannot be repeated here. Ids are those of tests/promises.toml. Run it on 
     python -m tests.checker path/to/db.sqlite3
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.checker import bank, decisions, handover, lifecycle, money, record, tiers

@@ -1,7 +1,5 @@
 """Check a database of SQLite from the command line; code 1 where something does not hold."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 from contextlib import closing

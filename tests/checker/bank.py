@@ -1,7 +1,5 @@
 """The bank's books: transfers were intended, within limits, and to known payees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Who allowed what, and whether they had the right to."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Assignments, snoozes and teams agree with the record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any

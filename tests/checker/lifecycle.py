@@ -1,7 +1,5 @@
 """Runs move as allowed, and none gets stuck."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.checker.reading import Dump, Row, Violation

@@ -1,7 +1,5 @@
 """Money: effects, charges, limits and mails."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta

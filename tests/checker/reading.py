@@ -1,7 +1,5 @@
 """Read every relevant table as plain values."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import defaultdict
@@ -65,7 +63,7 @@ class Dump:
     snoozes: list[Row]
     approvals: list[Row]
 
-    def without_archived(self) -> Dump:
+    def without_archived(self) -> "Dump":
         """Return the rows not archived; verify_audit and the archives' check cover the others."""
         gone = {run["id"] for run in self.runs if run.get("archived_at")}
         kept = {
@@ -146,7 +144,7 @@ _TABLES = {
 }
 
 
-def read(cursor: Cursor) -> Dump:
+def read(cursor: Cursor) -> "Dump":
     """Return all rows of the database."""
     # Without a desk there are none of its tables.
     left_out = "desk_" if os.environ.get("OPSCONSOLE_TEST_DESKS") == "bank" else " "

@@ -1,7 +1,5 @@
 """The record: every change has its event, in valid chains."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import hmac

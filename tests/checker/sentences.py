@@ -1,7 +1,5 @@
 """What pages say of payments, letters and requests, held against the ledger."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Tiers: two people above some, and silent ones pass requests on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.checker.reading import Dump, Row, Violation

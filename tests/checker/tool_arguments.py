@@ -3,8 +3,6 @@
 Written by hand, because the product's own declarations are to be checked too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

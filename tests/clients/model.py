@@ -3,8 +3,6 @@
 Its calls have another id each time, and, as a new request begins the conversation, other words.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import uuid

@@ -1,7 +1,5 @@
 """The programs of docs/agents*.md and of the client, run where the frameworks are installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The client alone: keys, and no answer that could be taken for a success."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ All at once, each under a key of its own. A framework's model words its call ane
 started again, and gives it another id.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

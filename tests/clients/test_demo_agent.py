@@ -1,7 +1,5 @@
 """`make demo-agent`: an outside agent at a served console, in a terminal."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What frameworks do around a call: pauses, approvals of their own, ten calls side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The verifier of a tool's server: a permit is for one call, one server and one minute."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

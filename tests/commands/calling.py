@@ -1,7 +1,5 @@
 """Call a command as manage.py would."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from io import StringIO

@@ -1,7 +1,5 @@
 """Events of commands run in a person's name say that nobody signed in."""
 
-from __future__ import annotations
-
 import os
 import pwd
 

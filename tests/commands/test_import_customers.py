@@ -1,7 +1,5 @@
 """A table of customers and charges is imported into a book once, whole or not at all."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from pathlib import Path

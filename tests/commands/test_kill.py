@@ -1,7 +1,5 @@
 """The kill switch from the command line."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.models import KillSwitch, Role, SwitchStage

@@ -1,7 +1,5 @@
 """Workspaces, members, roles and limits from the command line."""
 
-from __future__ import annotations
-
 from io import StringIO
 from typing import Any
 

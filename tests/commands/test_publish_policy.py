@@ -1,7 +1,5 @@
 """Publish a policy version from the command line, whole or with additions."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command that acts, refused once: with its code, a sentence and no row left behind."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import get_commands

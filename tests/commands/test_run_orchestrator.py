@@ -1,7 +1,5 @@
 """`run_pattern orchestrator`, as a person or a script uses it."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

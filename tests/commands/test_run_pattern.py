@@ -1,7 +1,5 @@
 """The command line, as a person or a script uses it: exit codes, streams, sentences."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`run_pattern routing`, as a person or a script uses it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

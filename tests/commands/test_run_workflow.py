@@ -1,7 +1,5 @@
 """`run_pattern workflow`, as a person or a script uses it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each case is a session of the replay server, and the product reaches it as any m
 its own client, over HTTP. CONFORMANCE_DIR points the harness at other case files.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

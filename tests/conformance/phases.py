@@ -5,8 +5,6 @@ answer or a closed channel a denial, words a correction, a cancelled context a c
 and one past its deadline an escalation that expired. An error of a model is ours by its code.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ that only a simulated fault or a small budget shows is checked under `reference`
 one profile that takes a case's config: see REFERENCE_ONLY.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ A check reads the printed result of a case, run under `strict`. What only faults
 show is run with the case's config and so under `reference`; what a plan shows is not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.conformance.safe import Check, Result, assert_stopped

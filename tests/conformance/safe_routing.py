@@ -4,8 +4,6 @@ A check reads the printed result of a case, run under `strict` with subject 42; 
 a config of its own, faults or a small budget, is run with it and so under `reference`.
 """
 
-from __future__ import annotations
-
 from tests.conformance.safe import Check, Result, assert_stopped
 
 Case = dict[str, object]

@@ -1,7 +1,5 @@
 """What a safe system does where the reference's five phases have a hole: one check a quirk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -4,8 +4,6 @@ The orchestrator's time runs five times as fast here: deadlines, delays of model
 divided alike.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Recorded vectors of single functions. Where the reference took garbage, ours refuses it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """All recorded cases of the five phases: equal where the reference is sound, safe elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

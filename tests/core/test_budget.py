@@ -1,7 +1,5 @@
 """What counts as active time, and which tools the gateway lets through."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.limits import Call, active, refusal

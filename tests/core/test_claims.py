@@ -1,7 +1,5 @@
 """Which words claim or announce a deed."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.results import asks_only, claims_deed

@@ -1,7 +1,5 @@
 """Documents of 0.2.0 and before are read as they were meant."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An agent's statements on a step are read strictly; omissions count against it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of request kinds is complete, and the docs match it."""
 
-from __future__ import annotations
-
 import re
 from string import Formatter
 

@@ -1,7 +1,5 @@
 """Which words count as deceptive."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.names import homoglyph_warnings, invisible_characters

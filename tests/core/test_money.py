@@ -1,7 +1,5 @@
 """Amounts: one strict parser for text, one exact conversion for numbers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

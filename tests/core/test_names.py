@@ -1,7 +1,5 @@
 """Names from elsewhere that may appear in a message to a customer."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.names import greeting, holds_address, is_plain_name, is_plain_plan

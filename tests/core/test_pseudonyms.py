@@ -1,7 +1,5 @@
 """A name stands for one value, to the letter; where that is not certain, the value is gone."""
 
-from __future__ import annotations
-
 import json
 import time
 from functools import partial

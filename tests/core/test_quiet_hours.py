@@ -1,7 +1,5 @@
 """Quiet hours follow each person's clock, also in nights when it changes."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Reading input from outside: JSON, actions, policy documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

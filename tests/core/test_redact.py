@@ -1,7 +1,5 @@
 """What is masked, what stays, and that no text makes it slow."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, mask, mask_json

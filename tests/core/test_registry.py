@@ -1,7 +1,5 @@
 """A package's offers are registered by name, each name once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

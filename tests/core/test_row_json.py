@@ -1,7 +1,5 @@
 """The JSON of rows is the value again, whoever reads it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The schemas given to models are exact and fit strict structured output."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

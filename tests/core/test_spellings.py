@@ -1,7 +1,5 @@
 """Personal data is masked in every encoding of a text, and whatever follows a card number."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Callable

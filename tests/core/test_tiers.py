@@ -1,7 +1,5 @@
 """Tiers as pure functions: who may approve an amount, and how many people it takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A declared workflow is checked as a whole before anything runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The actions of a race's processes at the desk; each returns its outcome."""
 
-from __future__ import annotations
-
 from agents.desks.refunds import billing, mail
 from agents.models import Book
 from tests.desk.ordering import AT, letter, refund

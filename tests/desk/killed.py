@@ -3,8 +3,6 @@
 As a program: the place, a book and the key of the mail.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

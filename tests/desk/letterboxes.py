@@ -1,7 +1,5 @@
 """Failing mail backends, and one that inspects the desk while a mail is under way."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A demo book and the orders that are placed against it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The desk's sums are right after any calls in any order."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,7 +1,5 @@
 """Reading books: who a customer is, what they paid, and how long ago."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the desk's tables refuse, whatever the code does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

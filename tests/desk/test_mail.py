@@ -1,7 +1,5 @@
 """A mail leaves at most once per key, to one address, and after its row is written."""
 
-from __future__ import annotations
-
 import re
 import signal
 from functools import partial

@@ -1,7 +1,5 @@
 """Which of several charges people mean: a table of what they write."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The day's numbers, read by source; missing ones are not made up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes use one key at the same moment: the desk acts once and tells all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from uuid import uuid4
 

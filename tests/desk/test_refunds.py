@@ -1,7 +1,5 @@
 """Hold, pay, release: each key once, and never more than was paid."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A workspace with the bank, and helpers to drive its transfers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The access desk of docs/desks.md, registered for one test."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Their subjects are texts, and an address is among what their reports are about. 
 package outside this repository.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

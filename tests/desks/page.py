@@ -1,7 +1,5 @@
 """The desk of docs/desks.md: its files, and the commands between them."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

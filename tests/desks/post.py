@@ -3,8 +3,6 @@
 The model is a server on loopback: it is asked over HTTP, and each test says what it replies.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

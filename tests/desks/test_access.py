@@ -1,7 +1,5 @@
 """An access desk goes through the engine: launched, escalated, a date moved, granted once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

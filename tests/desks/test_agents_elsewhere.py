@@ -1,7 +1,5 @@
 """A company's own desk from outside: what an agent sends is carried out, and kept by names."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal

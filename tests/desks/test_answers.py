@@ -1,7 +1,5 @@
 """A goal that asks is answered: the record, then what the agent wrote, and what it read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 and command line agree on what a person may change.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """A transfer goes through the console: asked about, lowered, judged again, paid once, told."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from typing import Any

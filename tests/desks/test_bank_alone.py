@@ -3,8 +3,6 @@
 tests/suite.py runs this module, with others, where `OPSCONSOLE_DESKS` is `bank`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What the ledger tells a desk, and how the bank's books handle calls."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

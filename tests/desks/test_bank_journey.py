@@ -1,7 +1,5 @@
 """A day at the bank in a browser: an amount, a day, a new payee, and an invoice that attacks."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Page, expect
 

@@ -1,7 +1,5 @@
 """Daily caps and people's own limits, in the desk's currency only."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

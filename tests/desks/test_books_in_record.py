@@ -1,7 +1,5 @@
 """A desk's books are compared with the ledger: forged, missing and doubled rows are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agents that execute calls themselves, by docs/agents-executing.md: with a permit or a hook."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

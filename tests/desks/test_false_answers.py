@@ -1,7 +1,5 @@
 """False answers in five languages: beside each stands the record, and neither is in the other."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

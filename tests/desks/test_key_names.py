@@ -1,7 +1,5 @@
 """A name in place of a key: taken where exactly one has it, and nothing is learned by guessing."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

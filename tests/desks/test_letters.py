@@ -1,7 +1,5 @@
 """Letters of a declared desk: sent alone while they say what the record says, else read first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 

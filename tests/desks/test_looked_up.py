@@ -3,8 +3,6 @@
 Nothing else that a tool returned does: eight ways to get an address of the attacker's in.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A desk's remote look-up runs before any lock and is repeated once it is old."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """A company's own desk by MCP: a slow tool, and calls whose masked values tell them apart."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any

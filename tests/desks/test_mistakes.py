@@ -1,7 +1,5 @@
 """Mistakes in a newcomer's functions during runs: each is reported in a sentence."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is carried out is what was meant: a model that knows only names, and values delivered."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Mistakes in a newcomer's desk: nothing starts, and a sentence names file and line."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Launched, escalated, a date moved nearer, granted once, and told in the desk's o
 of this repository is edited.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 The bank ships; the other two desks are of companies: one moves no money, the other yen.
 """
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Calls that an agent executes itself: allowed, taken once, reported or asked about."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

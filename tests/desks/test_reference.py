@@ -1,7 +1,5 @@
 """docs/desks-reference.md names every argument that a declaration takes, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A reviewer's no binds whoever proposes the same again, until a person approves it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two desks have a tool of the same name: each run calls, words and stops its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

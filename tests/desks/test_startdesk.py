@@ -1,7 +1,5 @@
 """startdesk makes a desk whose test passes and whose scenario runs unchanged."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

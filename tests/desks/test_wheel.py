@@ -1,7 +1,5 @@
 """Console and outside desk as wheels, in a fresh Python with no checkout on its path."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -3,8 +3,6 @@
 One tool's server verifies permits; the commands of the other are run by the agent itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Fifty browsers at once on SQLite, which has one writer: all are served."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

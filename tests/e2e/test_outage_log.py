@@ -1,7 +1,5 @@
 """During a database outage, worker and web log a few lines, not thousands."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """PostgreSQL restarts under a worker and the pages: nothing is lost or doubled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from threading import Event

@@ -1,7 +1,5 @@
 """Several hosts, simulated on one: a web process, three workers, PostgreSQL."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A database that stops answering, as behind a firewall that drops packets."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

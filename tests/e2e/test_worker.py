@@ -1,7 +1,5 @@
 """Real processes: a worker, a model server over HTTP, the command line, kill -9 in the middle."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A scripted refund, and how to run and watch real workers on it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

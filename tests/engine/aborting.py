@@ -1,7 +1,5 @@
 """Abort before the n-th database write, on any connection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock

@@ -1,7 +1,5 @@
 """A proxy to PostgreSQL that loses the answer to a commit."""
 
-from __future__ import annotations
-
 import select
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Make a worker die at a crash point, and remember which points were used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

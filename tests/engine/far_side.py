@@ -1,7 +1,5 @@
 """A mail system on another machine, which works on when the connection to it is cut."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A model server over HTTP that fails on demand, and otherwise answers like the demo model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

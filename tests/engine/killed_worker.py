@@ -1,7 +1,5 @@
 """A worker with a mail tool on the far side: as a program, its port, the tool's touch and a run."""
 
-from __future__ import annotations
-
 import sys
 
 

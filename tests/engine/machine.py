@@ -4,8 +4,6 @@ Engine, desk, policy and demo model are real. The clock of whoever acts
 can be moved; leases and expiry use the database's.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

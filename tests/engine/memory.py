@@ -1,7 +1,5 @@
 """An in-memory journal for the loop: scripted replies, and a crash at any write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A workspace with its people, and helpers to drive a refund with the demo model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

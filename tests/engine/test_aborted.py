@@ -1,7 +1,5 @@
 """A change and its event are atomic: aborted at any write, neither exists alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A failed run is launched again: linked to the first one and bound by its calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

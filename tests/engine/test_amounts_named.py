@@ -1,7 +1,5 @@
 """A refund waits for a person where nobody named its amount, or which of several charges."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import timedelta

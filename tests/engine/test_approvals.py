@@ -1,7 +1,5 @@
 """An approved action happens, or card, overview and record say why not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import timedelta

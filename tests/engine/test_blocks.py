@@ -1,7 +1,5 @@
 """A block is feedback: the agent is told why and may try something else a few times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

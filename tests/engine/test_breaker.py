@@ -1,7 +1,5 @@
 """After repeated failures a model's server is given a rest; runs wait and lose nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

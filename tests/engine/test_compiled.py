@@ -1,7 +1,5 @@
 """Compiled queries return what plain ones return."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import (
     DatabaseError,

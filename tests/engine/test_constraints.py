@@ -1,7 +1,5 @@
 """What the database itself refuses, whatever the code does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What one run costs the database, as numbers: a change that adds to it says so here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

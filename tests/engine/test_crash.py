@@ -1,7 +1,5 @@
 """A worker that dies anywhere: the run ends as if nothing had happened, and pays once."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

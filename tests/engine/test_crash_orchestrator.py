@@ -1,7 +1,5 @@
 """A worker dies while tasks run in parallel: what had answered is not asked again."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A keyed call whose connection is cut is looked up by its key, and repeated if need be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

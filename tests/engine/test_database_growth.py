@@ -1,7 +1,5 @@
 """The database's size and when it will be full, measured daily, shown on the overview."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

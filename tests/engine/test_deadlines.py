@@ -1,7 +1,5 @@
 """Workers that hang: the run goes on at its deadlines, and late replies are only recorded."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Requirements on every way of dispatching runs to workers."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The loop, over a journal in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from datetime import timedelta

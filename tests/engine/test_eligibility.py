@@ -1,7 +1,5 @@
 """A routed case is told the refundable amount that the ledger has left."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Ended rows stay unchanged, whatever program writes to the database."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An agent elsewhere proposes calls: each is ruled on, held, changed and carried out once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

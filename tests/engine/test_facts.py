@@ -1,7 +1,5 @@
 """The facts of a review: from the ledger, the run, and the charge that an action is about."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Locked, full, cut-off and deadlocked databases: nothing is half done or done twice."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress

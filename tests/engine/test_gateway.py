@@ -1,7 +1,5 @@
 """Intent, call, result: the gateway when circumstances change or a call fails."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

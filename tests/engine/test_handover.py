@@ -1,7 +1,5 @@
 """Handing over, snoozing and commenting: who may, to whom, and all on record."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

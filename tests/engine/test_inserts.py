@@ -1,7 +1,5 @@
 """Rows inserted by columns equal rows saved by their models."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone

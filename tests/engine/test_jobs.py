@@ -1,7 +1,5 @@
 """Faults of the queue itself: jobs of dead workers, a queue that cannot be written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

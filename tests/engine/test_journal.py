@@ -1,7 +1,5 @@
 """The journal records a step's result whenever it arrives."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from threading import Event

@@ -1,7 +1,5 @@
 """The kill switch: what it stops, which clocks it pauses, and how it is released."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from datetime import timedelta

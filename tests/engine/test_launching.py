@@ -1,7 +1,5 @@
 """New runs follow the published policy; an admin may choose another, on record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

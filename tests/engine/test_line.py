@@ -1,7 +1,5 @@
 """On SQLite a process's writers take turns, however many there are."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The cost of a long run: each turn costs as much as in a short run."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

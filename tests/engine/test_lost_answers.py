@@ -1,7 +1,5 @@
 """PostgreSQL commits and its answer is lost: the work is found and not repeated."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import count
 

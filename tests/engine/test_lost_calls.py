@@ -1,7 +1,5 @@
 """A call whose far side may still be at work when the connection or the worker is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

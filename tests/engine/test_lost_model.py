@@ -3,8 +3,6 @@
 Hypothesis writes its replies; engine, desk and simulated person are real.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

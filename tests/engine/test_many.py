@@ -1,7 +1,5 @@
 """Hundreds of runs are recovered in one sweep after a crash, and requeued in few commits."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

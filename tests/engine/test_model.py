@@ -1,7 +1,5 @@
 """After any events in any order, the rows are consistent and every run ends."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

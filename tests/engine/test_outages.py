@@ -1,7 +1,5 @@
 """An outage of the model ends no run: it waits without a worker and goes on by itself."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

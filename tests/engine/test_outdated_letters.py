@@ -1,7 +1,5 @@
 """A letter matches the books when it is sent, not when the agent looked."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

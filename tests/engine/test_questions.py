@@ -1,7 +1,5 @@
 """A waiting run keeps its questions when a later version words them differently."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """A review is repeated until nothing changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """One supervised refund on the real engine, from the goal to the money."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A request sent back to its agent lets it propose something else, and does nothing more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A call of unknown outcome whose run has ended: a person says what became of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """A slow model that errs like real ones: every pattern ends properly under strict."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Why a run stops, when it is neither the policy nor a person: budgets, the model, ourselves."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A tool switched off between plan and execution, and a hostile planner."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

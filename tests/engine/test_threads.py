@@ -1,7 +1,5 @@
 """Thread pools, and how they are closed."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from threading import Event, Thread

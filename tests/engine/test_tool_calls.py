@@ -1,7 +1,5 @@
 """A model that is offered its desk's tools as such: what it is sent, and what its calls become."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

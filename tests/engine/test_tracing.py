@@ -1,7 +1,5 @@
 """Spans of an agent's calls: its own trace goes on, and the states can be told apart."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

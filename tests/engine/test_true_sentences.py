@@ -1,7 +1,5 @@
 """Whatever happened to payments, letters and requests: the ledger bears out what pages say."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Which run goes next: a workspace with many runs does not hold up the others."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from dataclasses import replace

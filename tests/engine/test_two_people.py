@@ -1,7 +1,5 @@
 """Tiers and two people in the operations: who may approve, and when it suffices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The five phases in the engine: whatever is corrected, a mail is sent once."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

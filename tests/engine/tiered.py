@@ -1,7 +1,5 @@
 """A scene whose policy has tiers, and the people who decide in them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The demo's history: every copied run is plausible; tests/checker checks them too."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ A test compares a page with its file; `pytest --renew-golden PATHS` writes what 
 difference like code: it is all that a change of wording costs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from difflib import unified_diff

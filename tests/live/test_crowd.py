@@ -1,7 +1,5 @@
 """Open pages cost by changes and by signed-in people, not by their number."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

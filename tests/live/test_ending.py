@@ -1,7 +1,5 @@
 """A stopping server first ends its open streams, without errors."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the hub sends a viewer: newest states, and where to resume."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

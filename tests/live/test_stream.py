@@ -1,7 +1,5 @@
 """The stream of a real server: access, content and restarts."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Watch a stream as a browser does, without a browser."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

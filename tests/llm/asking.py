@@ -1,7 +1,5 @@
 """Ask through the real client: one question, one event loop, a server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

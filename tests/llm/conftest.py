@@ -1,7 +1,5 @@
 """A scripted server for the whole package of tests; each test has a script of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests to a model's server, its answers, and the connections used."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

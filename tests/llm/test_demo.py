@@ -1,7 +1,5 @@
 """The demo model plays a desk's scenarios, and goals like them, to their end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The demo model carries out a workflow's steps, and judges them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Each failure of a server maps to one reason, and to whether to retry."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time

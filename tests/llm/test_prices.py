@@ -1,7 +1,5 @@
 """The cost of an answer; an unknown price never looks like zero."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

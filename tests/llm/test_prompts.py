@@ -1,7 +1,5 @@
 """Every role has its instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The program that measures a model counts by ledger and requests, not by words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

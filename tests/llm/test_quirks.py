@@ -1,7 +1,5 @@
 """Quirks of model servers: what can be read without guessing is read, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Responses API: the same questions and answers in other words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Answers that come in parts: joined, counted while they are written, and ended by silence."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A model server on loopback that speaks `tools`, with scripted replies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

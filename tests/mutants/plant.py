@@ -7,8 +7,6 @@ links. A mutant that they let live fails this script. Run it alone with
     python -m tests.mutants.plant [NAME ...]
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

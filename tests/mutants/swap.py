@@ -6,8 +6,6 @@ its own (`plant.lives`). As a program, this file is the process, a session of py
 nothing by itself.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Every mutant is found: the tests notice when a guard is gone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mutants.bank import BANK

@@ -1,7 +1,5 @@
 """What six workers do at the same moment."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """A channel as somebody else may add one: settings name its class."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from agents.notifications.channels import Channel, Message

@@ -1,7 +1,5 @@
 """A local mail server and webhook receiver that can be made to fail."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress

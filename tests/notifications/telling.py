@@ -1,7 +1,5 @@
 """A scene with mail addresses, a mail server, and the outbox worker."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """An unclaimed request: who is notified, when and how often, and what a message can do."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Failing, hanging, slow and redirecting servers: nothing is lost, repeated or held up."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

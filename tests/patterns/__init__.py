@@ -1,7 +1,5 @@
 """Patterns, driven with scripted replies."""
 
-from __future__ import annotations
-
 
 def deciding(reason: str) -> dict[str, str]:
     """Return a review's deciding ruling, as far as patterns read it."""

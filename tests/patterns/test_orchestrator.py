@@ -1,7 +1,5 @@
 """The orchestrator over scripted replies: workers, known facts, and ends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which specialist a ticket belongs to, and what a route may hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from agents.core.actions import InvalidRoute, check_route

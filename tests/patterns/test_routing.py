@@ -1,7 +1,5 @@
 """Routing over scripted replies: the router's inputs, and where a run ends."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

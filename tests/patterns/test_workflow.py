@@ -1,7 +1,5 @@
 """The workflow over scripted replies: what follows each round, and what is never repeated."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Statements on money in answers and letters come from the ledger."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A person's approval covers what they were shown and nothing beyond it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

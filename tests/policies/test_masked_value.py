@@ -1,7 +1,5 @@
 """A call with a mask in place of a value is not made; a letter with one waits for a person."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Properties of the strict policy for every amount, age and history."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

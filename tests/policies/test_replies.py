@@ -1,7 +1,5 @@
 """A workflow may send only an accepted text, word for word, once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

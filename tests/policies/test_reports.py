@@ -1,7 +1,5 @@
 """What a report's plan may hold, and what its brief may say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

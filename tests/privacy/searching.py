@@ -1,7 +1,5 @@
 """Search every table of the database, including ones nobody thought of."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An erasure names what it cannot reach."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 import pytest

@@ -1,7 +1,5 @@
 """A customer is erased everywhere, and the record still verifies."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """The policy's masks apply before anything is stored, at every entry point."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """scripts/check-docs finds planted faults, and lets a good page pass."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

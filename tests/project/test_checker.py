@@ -1,7 +1,5 @@
 """The checker finds every kind of false row and imports nothing of the engine."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from copy import deepcopy

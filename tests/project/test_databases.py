@@ -1,7 +1,5 @@
 """DATABASE_URL as Django's settings."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

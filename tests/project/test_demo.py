@@ -1,7 +1,5 @@
 """The demo as a newcomer starts it: one process, its address, sign-in, Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Dockerfile and compose.yaml name what exists, checked without a container engine."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """README and docs/ name only files, commands and settings that exist, and all of them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

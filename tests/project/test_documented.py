@@ -1,7 +1,5 @@
 """Runs the commands that the docs give operators, in order, on data that nobody has used."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

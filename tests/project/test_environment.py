@@ -1,7 +1,5 @@
 """Wrong settings are reported in a sentence without secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages are locked to one version each, with hashes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

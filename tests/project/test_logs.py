@@ -1,7 +1,5 @@
 """What the log says of a database outage, and in which order."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The suite's network guard: connections beyond this machine are refused and noted."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """Code shared by all desks names no desk's business."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

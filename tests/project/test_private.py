@@ -1,7 +1,5 @@
 """Files are readable by their owner only, also in an existing directory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

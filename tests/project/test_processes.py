@@ -1,7 +1,5 @@
 """Programs that run as one: real processes under a parent that gets the signal."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Production settings pass Django's deployment checks."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

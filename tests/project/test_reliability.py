@@ -1,7 +1,5 @@
 """Each promise has its tests, and the page of promises says which."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import proofs

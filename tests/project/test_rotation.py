@@ -1,7 +1,5 @@
 """Changing the secret key ends every session on hosts that have the new key."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlencode, urlsplit

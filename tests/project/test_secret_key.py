@@ -1,7 +1,5 @@
 """The secret key is made once and read by its owner alone."""
 
-from __future__ import annotations
-
 import stat
 import threading
 from pathlib import Path

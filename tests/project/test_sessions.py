@@ -1,7 +1,5 @@
 """How long a person stays signed in."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

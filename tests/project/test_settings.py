@@ -1,7 +1,5 @@
 """The settings as a command meets them: in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

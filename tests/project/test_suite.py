@@ -1,7 +1,5 @@
 """README's test command passes on a machine with nothing but Python and make."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a complete run of the suite must have shown."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The actions of a race's processes; each returns its outcome."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Many processes of one agent, many agents of one owner, and a process that dies as it proposes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

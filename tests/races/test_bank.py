@@ -1,7 +1,5 @@
 """Simultaneous transfers in several processes: accounts and limits hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Six people work on one request at once: each act is atomic, and none is lost."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -3,8 +3,6 @@
 A writer is stopped while it holds a lock until the other one waits for it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -5,8 +5,6 @@ order of events and never depend on time. On SQLite one transaction writes at a 
 taken too late shows in every round: twenty rounds find no more than five.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

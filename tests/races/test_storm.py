@@ -1,7 +1,5 @@
 """Reviewers, workers, an admin, the clock and the archive compete over one charge."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from datetime import timedelta

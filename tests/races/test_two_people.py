@@ -1,7 +1,5 @@
 """Six processes at once: first and second approvals, rejections, expiry and silent tiers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
 

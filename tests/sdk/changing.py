@@ -1,7 +1,5 @@
 """Every kind of argument that a person may change, with values within its bounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A text names what a careful reader would say that it names; what is doubtful names nothing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A tool's arguments: exactly what the signature declares is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a scenario's models say in each role, and lines that no model could say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import date

@@ -1,7 +1,5 @@
 """A desk's rules, sentences and limits, called as its company would."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """For any declared arguments the schema is exact, fitting values are read, others refused."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, make_dataclass
 from datetime import date
 from decimal import Decimal

@@ -3,8 +3,6 @@
 Called in a process of the installation, whose settings it has.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace

@@ -12,8 +12,6 @@ runs inside follows the program of today, and a test sees that it does.
 kept to show that they are refused.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """What commands say if the database is older than the program, or away."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

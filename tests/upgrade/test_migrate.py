@@ -1,7 +1,5 @@
 """`manage.py migrate` on a used database: triggers neither stop it nor get lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

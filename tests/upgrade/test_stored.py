@@ -1,7 +1,5 @@
 """Databases of earlier versions are upgraded as documented and their runs finished."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Django's client, signed in."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.test import Client
 

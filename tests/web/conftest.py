@@ -1,7 +1,5 @@
 """A browser for a module's tests, and people who are signed in with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

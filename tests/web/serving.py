@@ -1,7 +1,5 @@
 """A server process for the pages, and a real browser to open them."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

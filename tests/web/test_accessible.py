@@ -1,7 +1,5 @@
 """Every page: no axe findings in both themes and on a phone, valid HTML, no CSP reports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The page of agents: an admin adds one, its owner gets a key once, both revoke it."""
 
-from __future__ import annotations
-
 import html
 import re
 import subprocess

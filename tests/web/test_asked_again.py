@@ -1,7 +1,5 @@
 """An approval that was asked again needs a look only while nobody answered what took its place."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A hostile browser: other verbs, forged forms, other hosts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The record in the browser: filters, pages, the check and the copy."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

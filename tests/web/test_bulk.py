@@ -1,7 +1,5 @@
 """Reject several requests of one rule and kind for one reason, each checked by itself."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

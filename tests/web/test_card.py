@@ -1,7 +1,5 @@
 """What a card tells and offers a person beyond what the agent says."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any

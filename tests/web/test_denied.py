@@ -1,7 +1,5 @@
 """Refusals leave a trace: decisions in the record, the rest in the log."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

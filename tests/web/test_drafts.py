@@ -1,7 +1,5 @@
 """A person's draft is kept whatever happens to the request, and sent by nobody else."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import timedelta

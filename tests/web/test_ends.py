@@ -1,7 +1,5 @@
 """Every stop reason in code or recorded cases has a sentence."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

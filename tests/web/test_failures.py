@@ -1,7 +1,5 @@
 """A failing page shows its request id, which the log has too, and no internals."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging

@@ -1,7 +1,5 @@
 """htmx gets a page without its frame, or the sign-in page once access has ended."""
 
-from __future__ import annotations
-
 import pytest
 from django.test import Client
 from django.urls import reverse

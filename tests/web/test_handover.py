@@ -1,7 +1,5 @@
 """Two reviewers work on one request, by keyboard in two browsers and by forms."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """Probes and metrics, and who may read them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests too long, too many or too slow are refused without holding up others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """An invitation from the admin's form to the first sign-in, and invalid links."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

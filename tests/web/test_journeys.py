@@ -1,7 +1,5 @@
 """Daily work in real browsers, with a real server and worker."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

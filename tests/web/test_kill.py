@@ -1,7 +1,5 @@
 """The page of the kill switches, over Django's client."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Launching: customers are chosen by name, errors are visible, scenarios link their last run."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from html import unescape

@@ -1,7 +1,5 @@
 """What a person decides on is in sight together with the answers, on every kind of card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

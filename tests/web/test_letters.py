@@ -1,7 +1,5 @@
 """A letter in the agent's own words: a person sends, corrects or rejects it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What an agent writes is shown as written, and nothing in it acts."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

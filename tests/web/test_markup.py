@@ -1,7 +1,5 @@
 """Text of any origin stays text on every page and in live updates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The members page: what an admin sees and changes, and who is refused."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

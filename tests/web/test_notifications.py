@@ -1,7 +1,5 @@
 """The pages about notifications: preferences, webhooks and deliveries."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Input that no honest browser sends is answered, and changes nothing."""
 
-from __future__ import annotations
-
 import pytest
 from django.test import Client
 from django.urls import reverse

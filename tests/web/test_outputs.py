@@ -1,7 +1,5 @@
 """A workflow's output in the inbox: approved, corrected or rejected."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse

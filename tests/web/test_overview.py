@@ -1,7 +1,5 @@
 """The overview: its figures match ledger and record."""
 
-from __future__ import annotations
-
 from datetime import UTC, timedelta
 from io import StringIO
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The pages over Django's client: permissions, refusals, and text shown as text."""
 
-from __future__ import annotations
-
 import re
 from uuid import UUID
 

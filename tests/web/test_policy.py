@@ -1,7 +1,5 @@
 """The policy page: the policy in words, and its history."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The queue: each view holds what it promises, pages through all of it, and counts it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A reviewer works through a mixed queue by keyboard, with one page load per decision."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

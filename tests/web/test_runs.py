@@ -1,7 +1,5 @@
 """Runs in the browser: find them, read them, take the result, stop one."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Search: one real field for pages, subjects, payees, requests and runs."""
 
-from __future__ import annotations
-
 import pytest
 from django.urls import reverse
 from playwright.sync_api import Browser, expect

@@ -1,7 +1,5 @@
 """The second factor: enrolment, sign-in, no reuse, requirement, reset and recovery."""
 
-from __future__ import annotations
-
 import re
 from base64 import b32decode
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sending back over HTTP: the button, all mentions of it, and the next request."""
 
-from __future__ import annotations
-
 import io
 from unittest import mock
 

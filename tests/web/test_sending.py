@@ -1,7 +1,5 @@
 """What is sent counts once, and the page says what is known of it while no answer comes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

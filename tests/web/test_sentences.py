@@ -1,7 +1,5 @@
 """Every kind of event has a sentence, whatever the event holds."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

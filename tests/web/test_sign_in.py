@@ -1,7 +1,5 @@
 """Signing in: only those who guess have to wait."""
 
-from __future__ import annotations
-
 import re
 from contextlib import closing
 from datetime import timedelta

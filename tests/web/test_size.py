@@ -1,7 +1,5 @@
 """A page's reading does not grow with a year of runs that it does not show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta

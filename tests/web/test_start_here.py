@@ -1,7 +1,5 @@
 """The demo's first steps, and the button to continue as another person: only in the demo."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

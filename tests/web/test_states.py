@@ -2,8 +2,6 @@
 buttons do what they say, and the server refuses what it does not offer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

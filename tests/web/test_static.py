@@ -1,7 +1,5 @@
 """Static files are ours, or listed with source and hash."""
 
-from __future__ import annotations
-
 import re
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The team page: what it counts, its sources, and who sees whom."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rita, Finn and Faye work on requests in three browsers, by keyboard alone, Finn on a phone."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone

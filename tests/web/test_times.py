@@ -1,7 +1,5 @@
 """Times are in the reader's zone, named once per page; the record's are UTC for all."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

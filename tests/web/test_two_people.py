@@ -1,7 +1,5 @@
 """The card where two people decide: what it offers, by state and person."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

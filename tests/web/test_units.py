@@ -1,7 +1,5 @@
 """Pages write a measured value in its ruling's unit, and guess only for old rulings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A worker verifies the record; the page shows its progress and can cancel it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Watching a run: nothing jumps while it is read, and a reader may pause updates."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Verify the log like a person: press the button, run a worker, reload."""
 
-from __future__ import annotations
-
 from django.test import Client
 from django.urls import reverse
 

@@ -1,7 +1,5 @@
 """The words on a page, without its markup."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 
