@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from itertools import starmap
-from typing import Any, NotRequired, TypedDict, TypeGuard, Unpack
+from typing import Any, TypeGuard
 
 from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q, QuerySet
@@ -270,21 +270,8 @@ class _Order:
     charge_id: int | None  # None: the one that the key holds, or the customer's only one
 
 
-class _OrderFields(TypedDict):
-    """What `reserve` and `pay` are told."""
-
-    book_id: int
-    customer_number: int
-    amount_minor: int
-    currency: str
-    reason: str
-    key: str
-    charge_id: NotRequired[int | None]
-
-
-def _order_of(fields: _OrderFields) -> _Order:
-    columns: dict[str, Any] = {"charge_id": None, **fields, "reason": fields["reason"].strip()}
-    return _Order(**columns)
+def _order_of(fields: dict[str, Any]) -> _Order:
+    return _Order(**{"charge_id": None, **fields, "reason": fields["reason"].strip()})
 
 
 @dataclass(frozen=True)
@@ -308,16 +295,16 @@ COLUMNS = (
 )
 
 
-def reserve(*, at: datetime, **fields: Unpack[_OrderFields]) -> Receipt:
+def reserve(*, at: datetime, **fields: Any) -> Receipt:
     """Hold an amount on a charge of the customer. Raises RefundRefused, KeyReused.
 
-    A known key returns its receipt in its present state.
+    `fields` are those of `_Order`. A known key returns its receipt in its present state.
     """
     order = _order_of(fields)
     return _checked(order, _reserve(order, at))
 
 
-def pay(*, at: datetime, held_only: bool = False, **fields: Unpack[_OrderFields]) -> Receipt:
+def pay(*, at: datetime, held_only: bool = False, **fields: Any) -> Receipt:
     """Pay a refund, held before or, unless `held_only`, not. Raises RefundRefused, KeyReused.
 
     A key that has paid returns its receipt again. A released key never pays: its release promised
