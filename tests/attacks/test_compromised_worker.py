@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 
-from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
-from agents.models.record import hashed_parts
 from agents.overview.pages import overview
 from agents.people import workspaces
-from agents.record.chain import link
 from agents.runs.trace import trace
+from tests import checker
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
 from tests.conformance.replay_server import ReplayServer
@@ -70,27 +69,9 @@ def attack(
     ran = harness.run_case(case, server, tmp_path, profile="strict", timeout=2.0)
     run = Run.objects.get(pk=ran.result["run_id"])
     assert run.stop_reason not in ("", "internal_error", "diverged")
-    _assert_sound(run)
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor) == []
     return run
-
-
-def _assert_sound(run: Run) -> None:
-    """Check that ledger, mails and record agree."""
-    assert not Refund.objects.exclude(charge__customer__number=42).exists()
-    assert not SentMail.objects.exclude(customer__number=42).exists()
-    assert set(mails(run)) <= set(payments(run))
-    assert sum(payments(run)) <= 120000
-    for effect in Effect.objects.filter(run=run).select_related("review"):
-        events = list(Event.objects.filter(run=run).order_by("seq"))
-        told = [(event.kind, event.facts.get("key")) for event in events]
-        ruled = told.index(("step.done", effect.review.key))
-        assert ruled < told.index(("effect.intended", effect.key))
-        assert effect.review.reply is not None
-        assert effect.review.reply["allows"]
-    previous = ""
-    for event in Event.objects.filter(run=run).order_by("seq"):
-        assert event.hash == link(previous, hashed_parts(event))
-        previous = event.hash
 
 
 @pytest.mark.proves("I20")

@@ -177,19 +177,6 @@ def seal_another(scene: Scene) -> Run:
     return another
 
 
-def first_head_away(run: Run) -> None:
-    Head.objects.get(number=1).delete()
-
-
-def test_a_head_taken_out_of_the_middle_is_found(run: Run, scene: Scene, heads_file: Path) -> None:
-    seal_another(scene)
-    heads_file.unlink()
-
-    unseen(first_head_away, run)
-
-    assert ("heads", 1) in faults()
-
-
 @pytest.mark.proves("I34")
 @pytest.mark.breaks("I23")
 def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
@@ -598,21 +585,6 @@ def test_keyless_process_compares_heads_and_seals_nothing(
     assert document["notes"] == holds.out.splitlines()[1:]
     heads_file.write_text(heads_file.read_text().replace('"number":1', '"number":2'))
     assert faults() == [("heads", 2)]
-
-
-def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
-    run: Run, scene: Scene, heads_file: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sealing, "_looked_at", None)
-    settings.OPSCONSOLE_SEAL_SECONDS = 300
-    seal_another(scene)
-    go(scene.launch(REFUND_500))
-    heads_file.unlink()
-
-    with pytest.raises(sealing.HeadsDiffer, match="gone or empty"):
-        sealing.seal_when_due(at=timezone.now() + timedelta(seconds=400))
-
-    assert Head.objects.count() == 2
 
 
 @pytest.mark.postgres

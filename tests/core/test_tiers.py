@@ -139,7 +139,3 @@ def test_tiers_that_leave_a_gap_or_grow_easier_are_refused(bands: object) -> Non
 def test_a_currency_that_nobody_pays_in_is_refused() -> None:
     with pytest.raises(BadPolicy, match="'XAU' is not a currency"):
         read_limits({**STRICT.as_json(), "tiers": {"refunds": {"XAU": THREE}}})
-
-
-def test_a_policy_without_tiers_is_written_as_before() -> None:
-    assert "tiers" not in STRICT.as_json()

@@ -245,20 +245,6 @@ def test_headers_within_the_message_stay_text(book: Book, mailoutbox: list[Email
     assert mailoutbox[0].recipients() == ["anna@example.com"]
 
 
-def test_a_key_that_nobody_used_has_no_mail() -> None:
-    assert mail.find(key="nobody's") is None
-
-
-def test_letter_names_customer_amount_and_reference() -> None:
-    text = mail.refund_message(
-        name="Anna", amount_minor=80000, currency="USD", reference="rf_42_0a1b2c3d4e5f"
-    )
-
-    assert text.startswith("Hello Anna,")
-    assert "USD 800.00" in text
-    assert "rf_42_0a1b2c3d4e5f" in text
-
-
 def test_a_name_that_holds_a_link_is_in_no_letter() -> None:
     """A book may hold names from before they were checked."""
     text = mail.refund_message(

@@ -31,22 +31,6 @@ def test_a_text_of_the_query_itself_is_compared_to_the_letter(scene: Scene) -> N
     assert (rename(pk=other.pk), rename(pk=run.pk), fresh(run).goal) == (0, 1, f"{goal}!")
 
 
-def test_postgresql_keeps_a_statements_plan(scene: Scene) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite's driver keeps statements by itself")
-    by_subject = CompiledSelect(lambda: Run.objects.filter(event_count=Param("subject")).only("pk"))
-
-    for subject in (1, 40_000, 2**40, 2, 3):
-        by_subject.all(subject=subject)
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s",
-            ['%WHERE "agents_run"."event_count" = %'],
-        )
-        assert cursor.fetchone() == (1,)
-
-
 def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> None:
     run = scene.launch()
     name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
@@ -59,18 +43,6 @@ def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> Non
     with pytest.raises(IntegrityError):
         both()
     assert Run.objects.get(pk=run.pk).goal == run.goal
-
-
-def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
-    name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
-    run = scene.launch()
-
-    with pytest.raises(RuntimeError, match="when the block has ended"), pipeline():
-        name(pk=run.pk, goal="Another")
-    with pytest.raises(RuntimeError, match="only compiled"), pipeline():
-        Run.objects.filter(pk=run.pk).update(goal="Another")
-
-    assert Run.objects.filter(goal="Another").count() == 1  # sent, and not in a transaction
 
 
 def test_skipped_statement_does_not_count_as_prepared(scene: Scene) -> None:

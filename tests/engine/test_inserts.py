@@ -1,15 +1,11 @@
 """Rows inserted by columns equal rows saved by their models."""
 
 import pytest
-from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.core.states import EffectState
-from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import pipeline
-from agents.db.inserts import insert_new, insert_rows, send_columns, send_rows, update_row
+from agents.db.inserts import insert_new, insert_rows, update_row
 from agents.desks.refunds.models import SentMail
-from agents.models import Effect, Run, Step
+from agents.models import Run, Step
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene
 
@@ -57,44 +53,3 @@ def test_a_row_is_known_by_any_of_its_unique_columns() -> None:
     assert insert_new(mail_to_anna(key="one", reference="the same"))
 
     assert not insert_new(mail_to_anna(key="another", reference="the same"))
-
-
-_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
-
-
-def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
-    return {
-        "run_id": run.pk,
-        "step_id": {"run": run.pk, "key": step},
-        "key": f"{run.pk}:{step}",
-        "tool": "send_reply",
-        "args": {"user_id": 42},
-        "args_sha256": "",
-        "review_id": {"run": run.pk, "key": review},
-        "escalation_id": None,
-        "subject_key": "42",
-        "resource": "",
-        "amount_minor": None,
-        "currency": "",
-        "state": EffectState.INTENDED,
-        "result": None,
-        "intended_at": timezone.now(),
-        "settled_at": None,
-        "report_due_at": None,
-    }
-
-
-@pytest.mark.breaks("I32")  # a step that no engine began
-def test_a_row_that_finds_no_other_is_not_written(scene: Scene) -> None:
-    run = scene.launch()
-
-    def both() -> None:
-        with transaction.atomic(), pipeline():
-            send_rows(step_of(run, 1))
-            nobody = [intent_of(run, "1/propose", "1/review")]
-            send_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})
-
-    with pytest.raises(IntegrityError):
-        both()
-
-    assert (Effect.objects.count(), Step.objects.count()) == (0, 0)

@@ -88,36 +88,6 @@ def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
     assert (kept.reply, kept.ended_at is not None) == ({"text": "said"}, True)
 
 
-@pytest.mark.breaks("I32")
-def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
-    journal = claim_launched()
-
-    async def in_order() -> None:
-        first = journal.begin("one", question("one"))
-        journal.count_retry(first, "llm_timeout")
-        await journal.flush()
-        journal.finish(first, Reply({"text": "said"}))
-        second = journal.begin("two", question("two"))
-        journal.finish(second, Reply(failed="llm_error"))
-        await journal.flush()
-
-    asyncio.run(in_order())
-
-    kept = Step.objects.filter(run=journal.run).order_by("position")
-    assert [(step.key, step.reply, step.failed, step.attempts) for step in kept] == [
-        ("one", {"text": "said"}, "", 2),
-        ("two", None, "llm_error", 1),
-    ]
-    assert all(step.ended_at for step in kept)
-    told = journal.run.events.order_by("seq").values_list("kind", flat=True)
-    assert list(told)[2:] == [
-        "step.begun",
-        "step.retried",
-        "step.done",
-        "step.failed",
-    ]
-
-
 @pytest.mark.breaks("I23")  # a run that the test puts back into the queue
 def test_a_decision_made_while_the_steps_are_read_is_not_undone(
     monkeypatch: pytest.MonkeyPatch,
@@ -211,23 +181,6 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     close_connections()
 
     assert lost[1] == 2 * lost[0] > 0
-
-
-@pytest.mark.usefixtures("_nothing_takes_long")
-def test_free_question_is_not_committed_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    journal, found = claim_launched(), list[list[str]]()
-
-    async def ask(*args: object, **named: object) -> llm.ModelAnswer:
-        found.append(await in_database(begun, journal))
-        return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
-
-    monkeypatch.setattr(llm, "ask", ask)
-    asyncio.run(world_of(journal).do("one", question("one")))
-    close_connections()
-
-    assert found == [[]]
 
 
 def test_a_question_that_takes_long_is_seen_while_it_is_asked(

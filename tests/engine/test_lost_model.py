@@ -7,21 +7,19 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from agents.core.json_forms import sha256
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desks.refunds.limits import RefundLimits
-from agents.desks.refunds.models import Charge, Refund, SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Run
-from agents.models.record import hashed_parts
-from agents.record.chain import link
 from agents.replay.cases import decide_simulated, read_human
+from tests import checker
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.engine.scene import Scene, go, payments, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -82,9 +80,11 @@ def test_whatever_it_proposes_the_ledger_stays_true(
         run = to_the_end(scene, scene.launch("Refund what is due to user_id=42."))
 
     event(f"ended: {run.stop_reason.partition(':')[0]}, {Effect.objects.filter(run=run).count()}")
-    check_money(run)
-    check_effects(run)
-    check_chain(run)
+    assert run.stop_reason not in ("internal_error", "diverged")
+    assert len(amounts := payments(run)) == len(set(amounts))
+    assert not SentMail.objects.filter(body__contains="evil").exists()
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor) == []
 
 
 def scene_of_this_test() -> Scene:
@@ -111,46 +111,3 @@ def to_the_end(scene: Scene, run: Run) -> Run:
         for escalation in run.escalations.filter(state=EscalationState.OPEN):
             decide_simulated(escalation, human, at=timezone.now())
     raise AssertionError("it never ended")
-
-
-def check_money(run: Run) -> None:
-    """Check that only Anna is paid or written to, and no more than was allowed."""
-    assert fresh(run).stop_reason not in ("internal_error", "diverged")
-    paid = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
-    assert {refund.charge.customer.number for refund in paid} <= {42}
-    for charge in Charge.objects.filter(customer__book_id=run.book_id):
-        mine = sum(r.amount_minor for r in paid if r.charge_id == charge.pk)
-        assert charge.refunded_minor == mine <= charge.amount_minor
-        assert charge.held_minor == 0
-    alone = Effect.objects.filter(run=run, tool="issue_refund", state="done", escalation=None)
-    assert sum(e.amount_minor or 0 for e in alone) <= RefundLimits().auto_limit_minor
-    amounts = [refund.amount_minor for refund in paid]
-    assert len(amounts) == len(set(amounts))
-    for letter in SentMail.objects.filter(book_id=run.book_id):
-        assert letter.to == "anna@example.com"
-        assert letter.amount_minor in amounts
-        assert "evil" not in letter.body
-
-
-def check_effects(run: Run) -> None:
-    """Check that policy or person allowed each write beforehand, with these arguments."""
-    for effect in Effect.objects.filter(run=run).select_related("review", "escalation"):
-        allowing = effect.review
-        assert allowing.reply is not None
-        assert allowing.reply["allows"]
-        assert sha256(allowing.reply["action"]) == effect.args_sha256
-        assert allowing.ended_at is not None
-        assert allowing.ended_at <= effect.intended_at
-        if effect.escalation:
-            assert effect.escalation.decided_at is not None
-            assert effect.escalation.decided_at <= effect.intended_at
-            assert effect.escalation.granted_minor == effect.amount_minor
-            assert (effect.amount_minor or 0) <= 80000
-
-
-def check_chain(run: Run) -> None:
-    previous = ""
-    for entry in run.events.order_by("seq"):
-        assert entry.hash == link(previous, hashed_parts(entry))
-        previous = entry.hash
-    assert previous == fresh(run).head_hash

@@ -228,10 +228,6 @@ def test_clients_open_again_after_close(replay: ReplayServer) -> None:
         assert asyncio.run(twice()) == (0, "Again")
 
 
-def test_closing_where_nothing_is_open_is_no_error() -> None:
-    asyncio.run(llm.close())
-
-
 def test_many_questions_wait_side_by_side(replay: ReplayServer) -> None:
     url, session = load_script(replay, *[{"text": "Hello", "delay_s": 0.5}] * 50)
 

@@ -90,10 +90,6 @@ def test_demo_answer_is_labelled_and_priced() -> None:
     assert answer.tokens_out > 0
 
 
-def test_the_same_question_has_the_same_answer() -> None:
-    assert proposal_for(GOAL, step(READ, CONTEXT)) == proposal_for(GOAL, step(READ, CONTEXT))
-
-
 def test_a_question_that_asks_for_no_money_gets_an_answer() -> None:
     action = proposal_for("Which plan does Anna have?", step(READ, CONTEXT), [step(READ, CONTEXT)])
 

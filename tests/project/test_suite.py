@@ -3,15 +3,12 @@
 import os
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 
 import pytest
-from django.contrib.auth.models import User
-from django.db import connection, connections
 
-from tests import browsers, database, postgres, suite
+from tests import browsers, postgres, suite
 from tests.processes import LONGEST, ROOT
 
 BROWSER_TEST, PURE_TEST = "tests/web/test_handover.py", "tests/core/test_money.py"
@@ -84,14 +81,6 @@ def test_missing_browser_skips_tests_with_advice(
     assert browsers.MISSING in ended.stdout.partition(BROWSER_TEST)[2]
 
 
-@pytest.mark.slow
-def test_named_browser_that_does_not_start_fails(tmp_path: Path) -> None:
-    ended = run_suite(tmp_path, PURE_TEST, **{browsers.VARIABLE: str(tmp_path / "gone")})
-
-    assert ended.returncode != 0
-    assert "Browser:    FAILED" in ended.stdout
-
-
 def test_a_browser_that_playwright_cannot_drive_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,47 +89,6 @@ def test_a_browser_that_playwright_cannot_drive_is_none(
     monkeypatch.setenv(browsers.VARIABLE, which("true") or "")
 
     assert browsers.find.__wrapped__() == ""
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
-def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise nothing would fail, but thousands of tests would create their people again."""
-    monkeypatch.setattr(database, "_images", {})
-    made: list[str] = []
-
-    def make(name: str) -> User:
-        made.append(name)
-        return User.objects.create_user(name)
-
-    for _ in range(2):
-        assert database.make_once("rita", lambda: make("rita")) == User.objects.get()
-        mara = database.make_once("mara", lambda: make("mara"))
-        assert set(User.objects.all()) == {mara, User.objects.get(username="rita")}
-        database.resetter(connection)(None)
-
-    assert made == ["rita", "mara"]
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_a_test_has_written_is_not_put_back(
-    monkeypatch: pytest.MonkeyPatch, elsewhere: bool
-) -> None:
-    monkeypatch.setattr(database, "_images", {})
-
-    for name in ("omar", "lena"):
-        database.make_once("rita", lambda: User.objects.create_user("rita"))
-        if elsewhere:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(User.objects.create_user, name).result()
-                pool.submit(connections.close_all).result()
-        else:
-            User.objects.create_user(name)
-        database.make_once("mara", lambda: User.objects.create_user("mara"))
-        assert {user.username for user in User.objects.all()} == {"rita", "mara", name}
-        database.resetter(connection)(None)
 
 
 def test_a_failed_pass_does_not_end_in_words_of_success() -> None:

@@ -78,12 +78,12 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
 def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, Any]) -> None:
     escalation = waiting(scene)
 
-    client_of(scene.rita).post(
-        reverse("decide", args=[escalation.pk]), {**form(escalation), **more}
-    )
+    sent = {**form(escalation), **more}
+    answered = client_of(scene.rita).post(reverse("decide", args=[escalation.pk]), sent)
 
     said = Event.objects.get(kind="decision.refused")
     facts = facts_of(said)
+    assert answered.status_code == 422
     assert (said.actor, facts["why"]) == ("rita", "not_our_form")
     assert facts["escalation"] == escalation.pk
 

@@ -91,6 +91,7 @@ def test_an_error_page_has_the_id_that_stands_in_the_log(
     (name,) = ID.findall(answered.text)
     assert answered.status_code == status
     assert answered[HEADER] == name
+    assert not re.search(r"SELECT|RuntimeError|Traceback", answered.text)
     assert ('data-theme="dark"' in answered.text) == (ask is not_permitted)  # as they chose
     assert f" [{name}] " in log.getvalue()
 

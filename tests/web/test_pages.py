@@ -23,14 +23,12 @@ from agents.shell.pages import page_of
 from agents.urls import urlpatterns
 from tests.database import make_once
 from tests.demo_book import open_demo_book
-from tests.engine.scene import Scene, fresh, go, payments
+from tests.engine.scene import Scene, go, payments
 from tests.golden import Golden
 from tests.pins import pinned
 from tests.web.clients import client_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-
-MARKUP = "<img src=x onerror=alert(1)>\"'&{{ 7|add:7 }}"
 
 
 def waiting(scene: Scene, goal: str = "Refund 1200 USD to user_id=42.") -> Escalation:
@@ -247,17 +245,6 @@ def test_who_gets_what(scene: Scene, name: str) -> None:
     assert escalation.state == EscalationState.OPEN
 
 
-def test_rita_adjusts_and_the_result_says_so(scene: Scene) -> None:
-    escalation, client = waiting(scene), client_of(scene.rita)
-
-    answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
-    assert answered.status_code == 302
-    go(escalation.run)
-
-    assert payments(fresh(escalation.run)) == [80000]
-    assert "human_revised" in client.get(reverse("run-json", args=[escalation.run_id])).text
-
-
 REFUSED: dict[str, dict[str, str]] = {
     "above her limit": {"set.amount_minor": "1000"},
     "above what was asked": {"set.amount_minor": "1300"},
@@ -318,26 +305,6 @@ def test_launcher_is_told_that_somebody_else_decides(scene: Scene, golden: Golde
     golden.check("card/own-run", {"omar": page, "after his form": answered.text})
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
-
-
-@pytest.mark.proves("W4")
-def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
-    escalation = waiting(scene, f"Refund 1200 USD to user_id=42. {MARKUP}")
-    Escalation.objects.filter(pk=escalation.pk).update(comment=MARKUP)
-    Run.objects.filter(pk=escalation.run_id).update(stop_reason=MARKUP, outcome={"answer": MARKUP})
-    escalation.run.steps.filter(key="1/propose").update(
-        reply={"text": MARKUP, "demo": True}, failed=""
-    )
-    User.objects.filter(pk=scene.omar.pk).update(username="omar<b>")
-    client = client_of(scene.rita)
-
-    for name, key in (("approval", escalation.pk), ("run", escalation.run_id)):
-        page = client.get(reverse(name, args=[key])).text
-        assert "&lt;img src=x onerror=alert(1)&gt;" in page
-        assert "<img src=x" not in page
-        assert "omar<b>" not in page
-    for name in ("approvals", "runs"):
-        assert "<img src=x" not in client.get(reverse(name)).text
 
 
 @pytest.mark.proves("W5", "W10", "W25")

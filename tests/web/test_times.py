@@ -114,10 +114,6 @@ def test_a_refusal_tells_times_of_the_viewer_too(scene: Scene, refusal: str, say
     assert refused.status_code in (409, 422)
 
 
-def test_a_refusal_names_utc_where_no_page_does(scene: Scene) -> None:
-    assert time_here(SUMMER) == "4 Jul 03:30 UTC"
-
-
 @pytest.mark.slow
 def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
     """The stream is the same for all viewers; the browser writes times like the server."""
