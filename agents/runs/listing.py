@@ -12,8 +12,9 @@ from django.db import connection
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
-from agents.core.money import format_largest, format_sums
+from agents.core.money import format_largest, format_money, format_sums
 from agents.core.request_kinds import KINDS
+from agents.core.requests import Json
 from agents.core.results import WORDS, ResultKind, words_of
 from agents.core.states import DECIDED, EffectState, EscalationState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
@@ -24,11 +25,11 @@ from agents.policies.words import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
 from agents.shell import access
 from agents.shell.access import spellings
-from agents.shell.event_words import with_name
+from agents.shell.event_words import name_of, with_name
 from agents.shell.formats import RUN_ROLES, as_line, read_time, spell_out
 from agents.shell.listing import Field, Filter, FormField, Keyset, Page, distinct_values, newest
 from agents.shell.pages import whole_number
-from agents.tools import letter_tools
+from agents.tools import ask_in_words, letter_tools
 
 PAGE = 50
 _SHOWN = 120  # characters of what an agent wrote, in the list
@@ -37,7 +38,7 @@ FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 LISTENING = "Listening for its agent"
 ENDING = "Ending: waiting for what is open in its session"
 OUT = "Waiting for its agent to report a call"
-_ORDER = Keyset("created_at")
+ORDER = Keyset("created_at")
 _RESULT_ROLES = {WORDS[ResultKind.NOTHING]: "waiting", WORDS[ResultKind.BLOCKED]: "block"}
 
 
@@ -97,15 +98,15 @@ def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[_RunRow]:
     if name and not wanted.unreadable:  # by id, so that nothing is read for an unknown person
         known = User.objects.filter(username=name).values_list("pk", flat=True).first()
         matching = matching.none() if known is None else matching.filter(launched_by=known)
-    place = _ORDER.place(Run, before)
+    place = ORDER.place(Run, before)
     matching = _search_runs(
-        _ORDER.after(matching, before),
+        ORDER.after(matching, before),
         wanted.given,
         access.workspaces_of(user),
         after=place[1] if place else None,
     )
     runs = list(matching.select_related("launched_by", "agent").defer(*_UNSEEN))
-    shown = _ORDER.cut(runs, PAGE)
+    shown = ORDER.cut(runs, PAGE)
     return Page(_rows(shown.rows, timezone.now()), shown.older)
 
 
@@ -120,13 +121,17 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
     paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     amounts: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     letters, closed, waits = letter_tools(), closings(runs), waits_of(runs)
+    of = {run.pk: run for run in runs}
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
         paid[run].append((currency, minor or 0))
-    requests = Escalation.objects.filter(run__in=runs, amount_minor__isnull=False)
-    for run, currency, minor in requests.values_list("run_id", "currency", "amount_minor"):
-        amounts[run].append((currency, minor or 0))
+    kept = ("run", "currency", "amount_minor", "state", "kind", "action")
+    for asked in Escalation.objects.filter(run__in=runs).order_by("pk").only(*kept):
+        if asked.amount_minor is not None:
+            amounts[asked.run_id].append((asked.currency, asked.amount_minor))
+        if asked.state == EscalationState.OPEN:
+            waits[asked.run_id] = question_of(of[asked.run_id], asked)
     return [
         _RunRow(
             run=run,
@@ -140,6 +145,14 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
         )
         for run in runs
     ]
+
+
+def question_of(run: Run, asked: Escalation, review: Json = None) -> str:
+    """Return what a person is asked in a run's request, in a line."""
+    minor, words = asked.amount_minor, (run.desk, asked.kind, asked.action)
+    amount = "" if minor is None else format_money(minor, asked.currency)
+    subject = name_of(run) or "nobody"
+    return ask_in_words(*words, amount=amount, subject=subject, review=review)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -14,7 +16,7 @@ from agents import results
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.states import ENDED, RunState
 from agents.engine.deciders import is_own
-from agents.models import Event, KillSwitch, Run, Step
+from agents.models import Event, Head, KillSwitch, Run, Step
 from agents.runs import kill_switch, launching, listing, trace
 from agents.runs.messages import messages_of, raw_of
 from agents.runs.turns import steps_of_turn
@@ -23,7 +25,7 @@ from agents.shell.event_words import read_events, tell_events
 from agents.shell.formats import MASKED
 from agents.shell.pages import BadForm, action, page, whole_number
 
-_LINES = 30  # of the audit log, on a run's page
+_LINES = 30  # of what people said of a run's calls, on its page
 
 
 @page
@@ -34,6 +36,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     shown = {
         "nav": "runs",
         "wanted": wanted,
+        "states": [("", "All"), *((state.value, state.capitalize()) for state in RunState)],
         "fields": listing.fields_of(user, wanted),
         "found": listing.find_runs(user, wanted, request.GET.get("before", "")),
     }
@@ -117,18 +120,18 @@ def show_run(
     """Render the page of a run; after a refusal with its sentence."""
     part = access.membership(access.person(request), run.workspace_id)
     may_audit = part.role in access.AUDITS
-    events = Event.objects.filter(run=run).order_by("-pk").select_related("run")
-    if not may_audit:  # they read what people said about its calls, which is nowhere else
-        events = events.filter(kind__in=("effect.done", "effect.refused")).exclude(actor="")
-    newest = read_events(events.prefetch_related("texts"), _LINES)
+    # A person without the audit log reads here what people said about its calls.
+    said = Event.objects.filter(run=run, kind__in=("effect.done", "effect.refused"))
+    said = said.exclude(actor="").order_by("-pk").select_related("run").prefetch_related("texts")
     live = trace.run_page(run, before=whole_number(request.GET.get("before", "")))
     may_settle = bool(live["page"].lost) and part.role in access.DECIDES
     may_run_again = part.role in access.LAUNCHES and _can_run_again(run)
     shown = {
         **live,
         "may_audit_here": may_audit,
-        "lines": tell_events(newest),
-        "most_lines": _LINES,
+        "lines": [] if may_audit else tell_events(read_events(said, _LINES)),
+        "seal": _seal_of(run) if may_audit else None,
+        **_beside(run),
         "may_settle": may_settle and not is_own(run, part.user_id),
         "unknown": EFFECT_UNKNOWN,
         "may_cancel": part.role in access.CANCELS and run.state not in ENDED,
@@ -141,6 +144,23 @@ def show_run(
         "nav": "runs",
     }
     return render(request, "runs/detail.html", shown, status=status)
+
+
+def _seal_of(run: Run) -> int | None:
+    """Return the number of the seal that covers all entries of a run; None if none does."""
+    newest = Event.objects.filter(run=run).order_by("-pk").values_list("pk", flat=True)[:1]
+    heads = Head.objects.filter(upto__gte=Subquery(newest)).order_by("upto", "number")
+    return heads.values_list("number", flat=True).first()
+
+
+def _beside(run: Run) -> dict[str, Run | None]:
+    """Return the runs of its workspace that were launched just before and after a run."""
+    at, runs = listing.ORDER.mark(run), Run.objects.filter(workspace=run.workspace_id)
+    orders = [listing.ORDER, replace(listing.ORDER, is_oldest_first=True)]
+    sides = [one.after(runs, at).order_by(*one.order).values("pk")[:1] for one in orders]
+    beside = Run.objects.filter(Q(pk__in=sides[0]) | Q(pk__in=sides[1])).only("created_at")
+    later = {(one.created_at, one.pk) > (run.created_at, run.pk): one for one in beside}
+    return {"previous": later.get(False), "next": later.get(True)}
 
 
 def _can_run_again(run: Run) -> bool:

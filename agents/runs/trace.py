@@ -6,9 +6,9 @@ serves every viewer.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from agents import results
 from agents.core.calls import Touch
 from agents.core.limits import ATTEMPTS, Limits, Spent, active
-from agents.core.money import PRICED_IN, format_largest, format_money, format_sums, with_unit
+from agents.core.money import PRICED_IN, format_money, format_sums, with_unit
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
@@ -29,18 +29,20 @@ from agents.engine.turns.answering import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.words import end_sentence
 from agents.results import agent_words, answer_after_block, words_after_block
-from agents.runs.listing import Closing, chip_of, closings, waits_of
+from agents.runs.changes import ActionStage
+from agents.runs.listing import Closing, chip_of, closings, question_of, waits_of
 from agents.runs.outage import outage_of_run
 from agents.runs.pattern_parts import ABOVE
-from agents.runs.turns import RunTurn, busy_since, cost_of, turns_of
+from agents.runs.turns import RunTurn, busy_since, turns_of
 from agents.sdk.desk import DESKS, tool_title, tools_at
-from agents.shell.event_words import stopped_by_hand, with_islands, with_name
+from agents.sdk.desk_tools import fill, with_subject
+from agents.shell.event_words import name_of, stopped_by_hand, with_islands, with_name
 from agents.shell.formats import EMAIL_FAILED, as_html, duration, thousands, why_untold
 from agents.tools import ask_in_words, call_in_words
 
 _TURNS = 25  # on one page, and in one live update
+_TIGHT = 80  # percent of a limit
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
-_NOT_COUNTED = frozenset({"done", "running"})
 
 
 def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
@@ -70,23 +72,26 @@ class _Trace:
     shown: Sequence[RunTurn]  # TURNS of them
     meters: Sequence[_Meter]
     end: str  # why it ended badly, as a sentence, or ""
-    counts: Sequence[tuple[str, str, int]]  # role, word and number of turns shown, by state
     result: Json
     ending: _RunEnding
     waiting: Escalation | None
     waits: str  # for what it waits, if not for a person; "" for nothing
-    moved: str  # "" for nothing
+    headline: str  # its outcome so far, in a sentence that is true now
+    way: Sequence[ActionStage]  # of its money, from the agent to the email
+    chosen: RunTurn | None  # the step that is open at first
     lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
     untold: tuple[str, str]  # sums that no letter states, once the run is over, and why
-    proposed: str  # the proposed payment; "" for none
-    tokens: int
-    cost: str
     seconds: float
     busy_since: datetime | None  # of the working time, while a call is under way
     waited: float  # seconds spent waiting for people
     waiting_since: datetime | None  # the same, while it waits for one
     pending: _PendingCall | None  # the call that has not answered yet
     chip: tuple[str, str]  # role and word of its state
+
+    @property
+    def is_tight(self) -> bool:
+        """Tell whether a limit is nearly reached."""
+        return any(meter.percent > _TIGHT for meter in self.meters)
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> _Trace:
@@ -119,12 +124,21 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
             errors_fail=limits.reference.errors_fail,
         )
     )
-    spent = _spending(steps)
+    spent, ending = _spending(steps), _ending_of(run, turns)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    amounts = [turn.money for turn in turns if turn.money]
-    acts = [turn for turn in turns if turn.writes]
     closed, is_busy = closings([run]), run.state == RunState.RUNNING
     waited = sum(_wait_seconds(one, now) for one in held.values())
+    end = _end(run, turns, closed) if run.state in _BAD_ENDS else ""
+    waits = "" if open_ones else waits_of([run]).get(run.pk, "")
+    lost = _lost(effects.values(), run)
+    deed = _deed_of(run, turns, effects.values())
+    headline = _headline(
+        run,
+        f"{deed}{_less(turns)}" if deed else "",
+        end or ending.record or end_sentence(run.stop_reason) or waits or _doing(run, turns),
+        asks=open_ones[0] if open_ones else None,
+        question=lost[0][1] if lost else "",
+    )
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-_TURNS:]
     return _Trace(
         run=run,
@@ -132,18 +146,16 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         turns=turns,
         shown=on_page,
         meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
-        end=_end(run, turns, closed) if run.state in _BAD_ENDS else "",
-        counts=_counts(on_page),
+        end=_after(end, headline),
         result=summary,
-        ending=_ending_of(run, turns),
+        ending=replace(ending, record=with_islands(_after(ending.record, deed, headline))),
         waiting=open_ones[0] if open_ones else None,
-        waits="" if open_ones else waits_of([run]).get(run.pk, ""),
-        moved=moved_sums(effects.values()) or _letters(effects.values()),
-        lost=_lost(effects.values(), run),
+        waits=waits,
+        headline=headline,
+        way=() if run.is_emptied else _way(turns, effects.values()),
+        chosen=_chosen(on_page, is_over=run.state in ENDED),
+        lost=lost,
         untold=_untold(run, effects.values()) if run.state in ENDED else ("", ""),
-        proposed="" if run.is_emptied else _asked_text(amounts, acts),  # its steps had the amount
-        tokens=spent.tokens,
-        cost=cost_of(steps),
         seconds=spent.seconds,
         busy_since=busy_since(steps) if is_busy else None,
         waited=waited,
@@ -213,25 +225,6 @@ def _wait_seconds(escalation: Escalation, now: datetime) -> float:
     return (end - escalation.created_at).total_seconds()
 
 
-def _asked_text(amounts: Sequence[tuple[str, int]], acts: Sequence[RunTurn]) -> str:
-    return _proposed_text(amounts) if amounts or not acts else f"of {len(acts)} proposed"
-
-
-def _proposed_text(amounts: Sequence[tuple[str, int]]) -> str:
-    """Return the largest proposed payment in words, as proposals may repeat each other.
-
-    Amounts in two currencies are not compared: the largest of each is named.
-    """
-    if not amounts:
-        return "no payment or change proposed"
-    largest = format_largest(amounts)
-    return (
-        f"of {largest} proposed"
-        if len(amounts) == 1
-        else f"largest of {len(amounts)} proposals: {largest}"
-    )
-
-
 def moved_sums(effects: Iterable[Effect]) -> str:
     """Return the sums paid by the ledger, else the number of calls that changed something."""
     done = _done_effects(effects)
@@ -256,11 +249,6 @@ def _untold(run: Run, effects: Iterable[Effect]) -> tuple[str, str]:
 
 def _done_effects(effects: Iterable[Effect]) -> list[Effect]:
     return [e for e in effects if e.state == EffectState.DONE and not _is_letter(e)]
-
-
-def _letters(effects: Iterable[Effect]) -> str:
-    count = sum(map(_is_letter, effects))
-    return with_unit(count, "emails") if count else ""
 
 
 def _calls(count: int) -> str:
@@ -338,23 +326,96 @@ def _usd(micro: int) -> str:
     return f"{micro / 1_000_000:,.3f}"
 
 
-def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
-    stands = Counter(
-        (turn.role, turn.word.lower() + _by(turn))
-        for turn in turns
-        if turn.role not in _NOT_COUNTED
-    )
-    return [(role, words, n) for (role, words), n in stands.items()]
+# The outcome of a run so far: its headline, and the way of its money.
+_GOES_ON = {
+    RunState.DONE: "",
+    RunState.STOPPED: ", then the run was stopped",
+    RunState.FAILED: ", then the run failed",
+}
+_SENTENCE = re.compile(r"(.{12,}?[.?!])(?: (?=[A-Z“]).*)?", re.DOTALL)
 
 
-def _by(turn: RunTurn) -> str:
-    """Return who decided a turn: " by policy", " by mara"."""
-    held = turn.escalation
-    if turn.role == "revise" and held and held.decided_by:
-        return f" by {held.decided_by.get_username()}"
-    return {"human": " by a person", "approve": " by policy", "revise": " by policy"}.get(
-        turn.role, ""
-    )
+def _deed_of(run: Run, turns: Sequence[RunTurn], effects: Collection[Effect]) -> str:
+    """Return what was carried out, as a sentence without its end; "" for nothing."""
+    done = _done_effects(effects) or [e for e in effects if _is_letter(e)]
+    if not done:
+        return ""
+    if len(done) > 1:
+        return f"{moved_sums(done) or _calls(len(done))} carried out in {len(done)} calls"
+    (effect,) = done
+    turn = next((one for one in turns if one.effect and one.effect.pk == effect.pk), None)
+    tool = tools_at(run.desk).get(effect.tool)
+    if turn is None or tool is None:  # erased, archived, or of a desk that is not installed
+        return f"{moved_sums(done) or 'An email'} carried out"
+    review = next((step.reply for step in turn.steps if step.kind == "review"), None)
+    words = call_in_words(run.desk, {"name": effect.tool, "args": effect.args}, review)
+    text = fill(tool.after or f"{tool.title}: carried out.", with_subject(words, name_of(run)))
+    return with_name(text, run).removesuffix(".")
+
+
+def _less(turns: Sequence[RunTurn]) -> str:
+    """Return how much less was paid than the agent asked for, if one call paid; else ""."""
+    paid = [(turn.money, turn.effect) for turn in turns if turn.money and turn.effect]
+    done = [(asked, effect) for asked, effect in paid if effect.state == EffectState.DONE]
+    if len(done) != 1:
+        return ""
+    ((currency, asked), effect) = done[0]
+    less = asked - (effect.amount_minor or 0)
+    is_less = less > 0 and currency == effect.currency
+    return f", {format_money(less, currency)} less than asked" if is_less else ""
+
+
+def _doing(run: Run, turns: Sequence[RunTurn]) -> str:
+    """Return what an unfinished run does."""
+    if turns:
+        return f"In progress: {turns[-1].title}"
+    return "Not begun yet" if run.state == RunState.QUEUED else "In progress"
+
+
+def _headline(
+    run: Run, deed: str, otherwise: str, *, asks: Escalation | None, question: str
+) -> str:
+    """Return a run's outcome so far, always true; `otherwise` if nothing was carried out."""
+    if asks:
+        question = f"A person is asked: {question_of(run, asks, asks.review)}"
+    if question:
+        return f"{deed}. {question}" if deed else question
+    if deed:
+        return deed + _GOES_ON.get(RunState(run.state), "; the run goes on")
+    first = _SENTENCE.fullmatch(otherwise)
+    return (first[1] if first else otherwise).removesuffix(".")
+
+
+def _after(text: str, *said: str) -> str:
+    """Return a text without its first sentence, if the headline has said that."""
+    for one in filter(None, said):
+        text = text.removeprefix(f"{one}.").removeprefix(f"{one}?")
+    return text.strip()
+
+
+def _way(turns: Sequence[RunTurn], effects: Iterable[Effect]) -> Sequence[ActionStage]:
+    """Return the newest call that paid, or would, from the agent to the email; () without one."""
+    asked = [turn for turn in turns if turn.stages and turn.writes]
+    paid = [turn for turn in asked if turn.effect and turn.effect.state == EffectState.DONE]
+    if not asked:
+        return ()
+    turn = (paid or asked)[-1]
+    sums = [(turn.effect.amount_minor, turn.effect.currency)] if turn.effect else []
+    told = [
+        ActionStage(
+            "Emailed", "revise", "mail", format_money(minor, currency), "once", one.settled_at
+        )
+        for one in effects
+        for minor, currency in sums
+        if minor and _is_letter(one) and (one.amount_minor, one.currency) == (minor, currency)
+    ]
+    return (*turn.stages, *told[:1])
+
+
+def _chosen(turns: Sequence[RunTurn], *, is_over: bool) -> RunTurn | None:
+    """Return the step to read first: the newest with a person, else with more than a line."""
+    asked = [turn for turn in turns if turn.escalation] or [turn for turn in turns if turn.opens]
+    return next(reversed(asked or (turns if is_over else ())), None)
 
 
 # How a run ended: the console's record, then the agent's words, and its sources.
@@ -391,7 +452,7 @@ def _ending_of(run: Run, turns: Sequence[RunTurn]) -> _RunEnding:
     words = agent_words(run) or words_after_block(run)
     is_cut = len(words) > LONGEST and turns
     return _RunEnding(
-        record=with_islands(with_name(str(answer.get("answer", "")), run)),
+        record=with_name(str(answer.get("answer", "")), run),
         is_after_block=bool(after_block),
         note="" if words else str(answer.get("note", "")),
         approved_by=str(answer.get("approved_by", "")),

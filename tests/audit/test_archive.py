@@ -189,7 +189,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     assert "Entries of 1 archived run are" in client.get(reverse("audit")).text
     assert "entries of 1 archived runs" in client.post(reverse("export")).getvalue().decode()
     page = words(client.get(reverse("run", args=[run.pk])).text)
-    for of_steps in ("payment or change proposed", "Limits of this run"):
+    for of_steps in ("Within all limits", "Limits of this run"):
         assert of_steps not in page
     assert "The entries of this run are in its archive." in page
     file = words(client.get(reverse("case", args=[run.pk])).text)

@@ -157,7 +157,7 @@ def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
     assert run.stop_reason == "supervisor_block:payee_blocked"
     assert (run.escalations.count(), postings(run)) == (0, [])
     page = client_of(scene.omar).get(reverse("run", args=[run.pk]))
-    assert "Blocked by policy: The payee Delta Freight (P-104) is blocked." in page.text
+    assert "Blocked by policy: The payee Delta Freight (P-104) is blocked" in page.text
 
 
 @pytest.mark.parametrize("approve", [True, False])
@@ -175,7 +175,7 @@ def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) 
     assert Payee.objects.filter(book=run.book_id, key="P-105").count() == approve
     assert run.state == (RunState.DONE if approve else RunState.STOPPED)
     told = trace(run)
-    assert (told.moved, told.proposed) == ("1 call" if approve else "", "of 1 proposed")
+    assert ("was entered as the payee" in told.headline) == approve
 
 
 @pytest.mark.parametrize(

@@ -235,9 +235,6 @@ def test_filter_folds_where_it_would_hide_the_rows(
             page.goto(f"{site}/{name}/")
             expect(page.locator("tbody tr").first).to_be_in_viewport()
             assert not page.evaluate(OVERFLOWS)  # nothing is beyond the right edge of its table
-            if width == 1440:
-                expect(page.locator(field)).to_be_visible()
-                continue
             page.locator(".filter > summary").press("Enter")
             page.locator(field).fill("omar")
             page.locator(field).press("Enter")
@@ -476,7 +473,7 @@ def test_markup_stays_text_in_what_arrives_live(scene: Scene, site: str, desk: D
     escalation = Escalation.objects.get()
     decide_request(escalation, scene.rita, patch={"amount_minor": 80000}, comment=MARKUP)
     expect(eve.locator("#run")).to_contain_text(f"“{MARKUP}”")
-    expect(eve.locator("#run h2").first).to_have_text(goal)
+    expect(eve.locator("#run .runhead")).to_contain_text(goal)
     rita.goto(f"{site}/approvals/decided/")
     expect(rita.locator("main")).to_contain_text(MARKUP)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from agents.models import Escalation, Role
 from agents.requests import sharing
@@ -98,3 +98,25 @@ def test_a_card_shows_what_decides_it_beside_the_answers(settings: Any) -> None:
                 missing[name, str(one)] = looks(page, f"{site}/approvals/{one.pk}/")
 
     assert {card: found for card, found in missing.items() if found} == {}
+
+
+STEP = "document.querySelector('.trace .step > summary').getBoundingClientRect().bottom"
+ROWS = """[...document.querySelectorAll('.runs tbody tr')]
+    .filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length"""
+
+
+def test_runs_show_twelve_rows_and_a_first_step(scene: Scene) -> None:
+    runs = [scene.decided_refund(), *(scene.launch_scenario(key) for key in REFUNDS)]
+    for run in [*runs, *(scene.launch() for _ in range(12))]:
+        go(run)
+    with serve() as site, chromium() as browser:
+        page = open_page(browser)
+        sign_in(page, site, "eve")
+        page.set_viewport_size({"width": 1280, "height": 720})
+        page.goto(f"{site}/runs/")
+        assert page.evaluate(ROWS) >= 12
+        for run in runs:
+            page.goto(f"{site}/runs/{run.pk}/")
+            assert run.pattern == "workflow" or page.evaluate(STEP) <= 720, page.url
+        page.locator("#step-1 summary").click()
+        expect(page.locator("#step-1 .fold h3")).to_be_in_viewport()

@@ -55,6 +55,7 @@ def test_reader_pauses_a_page_and_resumes_it(scene: Scene, desk: Desk) -> None:
         eve.locator("[data-hold='#run']"),
         eve.locator("#run .runhead a[href^='/approvals/']"),
     )
+    eve.locator(".menu summary").click()
     pause.click()
     advance_run(run)
     expect(eve.locator("#waiting[data-count='1']")).to_be_visible()  # the rest updates
