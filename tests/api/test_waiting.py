@@ -18,7 +18,7 @@ from tests.api.test_journey import make_agent
 from tests.e2e.workers import until
 from tests.engine.scene import Scene, decide_request, go, patch_of
 from tests.engine.test_external import LOOK, refund
-from tests.live.test_ending import printing_server
+from tests.live.test_stream import printing_server
 from tests.live.watching import opened
 from tests.web.serving import serve
 

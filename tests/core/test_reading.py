@@ -1,15 +1,27 @@
-"""Reading input from outside: JSON, actions, policy documents."""
+"""Input from outside is read strictly, by the schemas given to models: JSON, actions, policies."""
 
 import json
 from typing import Any
 
 import pytest
 
-from agents.core.actions import MAX_TEXT, read_action
+from agents import tools
+from agents.core.actions import (
+    MAX_TEXT,
+    action_schema,
+    plan_schema,
+    read_action,
+    read_plan,
+    read_route,
+    route_schema,
+)
+from agents.core.compat_0_2 import policy_document
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.requests import Stop
-from agents.desks.refunds.limits import REFERENCE, REFUND_TOOLS, STRICT
+from agents.core.requests import Json, Stop
+from agents.desks.refunds.limits import REFERENCE, REFUND_TOOLS, SPECIALISTS, STRICT, WORKERS
+from agents.llm.tool_calls import envelop, unpack
+from agents.sdk.desk import DESKS
 from agents.tools import specs
 
 
@@ -157,3 +169,149 @@ def test_a_policy_that_is_no_object_or_not_whole_is_refused() -> None:
     for document in documents:
         with pytest.raises(BadPolicy):
             read_limits(document)
+
+
+# What strict output accepts; https://platform.openai.com/docs/guides/structured-outputs
+TAKEN = {
+    *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
+    *("minimum", "maximum", "minItems", "maxItems"),
+}
+ACTION = action_schema(tools.specs("refunds"), proposable=REFUND_TOOLS, bound={"user_id": 42})
+PLAN = plan_schema(tools.specs("refunds"), allowed=WORKERS, max_tasks=4)
+ROUTE = route_schema(SPECIALISTS)
+DAY = {"report_date": "2026-02-26", "region": "US"}
+
+
+def parts(schema: Any) -> list[dict[str, Any]]:
+    """Return a schema with all its subschemas."""
+    inside = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
+    inside += [schema["items"]] if "items" in schema else []
+    return [schema, *(part for each in inside for part in parts(each))]
+
+
+@pytest.mark.proves("F31")
+@pytest.mark.parametrize("schema", [ACTION, PLAN, ROUTE])
+def test_strict_output_takes_it(schema: Any) -> None:
+    sent = envelop(schema)
+
+    assert sent["type"] == "object"
+    for part in parts(sent):
+        assert set(part) <= TAKEN
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False
+            assert part["required"] == list(part["properties"])
+
+
+@pytest.mark.parametrize("name", sorted(DESKS["refunds"].all_tools))
+def test_every_number_and_list_of_a_tool_has_bounds(name: str) -> None:
+    schema = action_schema(tools.specs("refunds"), proposable=[name], bound={})
+    bounds = {"integer": "minimum", "number": "minimum", "array": "minItems"}
+
+    for part in parts(schema):
+        kinds = part.get("type", ())
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            if (low := bounds.get(kind)) and "enum" not in part:
+                assert part[low] <= part[low.replace("min", "max")]
+
+
+def test_there_is_a_branch_for_each_tool_with_its_own_arguments() -> None:
+    branches = {
+        branch["properties"]["name"]["enum"][0]: branch["properties"]["args"]["properties"]
+        for branch in ACTION["anyOf"]
+        if branch["properties"]["kind"]["enum"] == ["tool"]
+    }
+
+    assert sorted(branches) == sorted(REFUND_TOOLS)
+    assert branches["get_refund_context"] == {"user_id": {"type": "integer", "enum": [42]}}
+    amount = branches["issue_refund"]["amount_usd"]
+    assert (amount["type"], amount["minimum"]) == ("number", 0.01)
+    assert branches["issue_refund"]["reason"]["type"] == ["string", "null"]
+
+
+@pytest.mark.parametrize("reason", [None, "late delivery"])
+def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
+    args = {"user_id": 42, "amount_usd": 500.0, "reason": reason}
+    said = json.dumps({"reply": {"kind": "tool", "name": "issue_refund", "args": args}})
+
+    action = read_action(unpack(said), specs=tools.specs("refunds"), proposable=REFUND_TOOLS)
+
+    assert action["args"]["amount_minor"] == 50000
+    assert action["args"].get("reason") == reason
+
+
+def test_a_field_of_an_argument_may_be_null() -> None:
+    address = {"street": "Dojima 1", "zip": None}
+    said = {"kind": "tool", "name": "late", "args": {"bill_to": [address], "remark": None}}
+
+    kept = json.loads(unpack(json.dumps({"reply": said})))
+
+    assert kept == {**said, "args": {"bill_to": [address]}}
+
+
+def test_what_fits_the_others_is_a_plan_and_a_route() -> None:
+    task = {"id": "t1", "worker": "sales_worker", "args": DAY, "critical": True}
+    plan = json.dumps({"kind": "plan", "tasks": [task]})
+    route = json.dumps({"kind": "route", "target": SPECIALISTS[0], "args": {"ticket": "42"}})
+
+    assert read_plan(unpack(plan), specs=tools.specs("refunds"), allowed=WORKERS, max_tasks=4) == [
+        task
+    ]
+    assert read_route(unpack(route), allowed=SPECIALISTS, forbidden=())["target"]
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", '{"reply": 1, "more": 2}', "[1", '{"a": NaN}'])
+def test_any_other_text_stays_as_it_is(text: str) -> None:
+    assert unpack(text) == text
+
+
+# As 0.2.0 published them, shortened, with what an admin may have changed.
+AT_TOP: dict[str, Json] = {
+    "profile": "strict",
+    "rules": ["refunds.auto_limit"],
+    "proposable": ["get_refund_context", "issue_refund"],
+    "executable": ["get_refund_context"],
+    "tool_calls": {"get_refund_context": 3, "transfer_money": 4},
+    "rolling_days": 7,
+    "required": [],
+    "about": "customer",
+    "auto_limit_minor": 5000,
+    "launcher_daily_minor": None,
+    "tells_customer": False,
+    "late_roles": ["worker"],
+    "max_steps": 6,
+    "patterns": {
+        "routing": {
+            "rules": ["delegation.reading"],
+            "proposable": ["billing_specialist", "issue_refund"],
+            "window_days": 3,
+            "reviewer_daily_minor": 900,
+            "late_roles": ["router"],
+            "max_steps": 3,
+        }
+    },
+    "desks": {"bank": {"rules": ["bank.bound"], "tools": ["transfer_money"], "limits": {}}},
+}
+
+
+def test_the_limits_of_a_run_are_those_that_the_document_says() -> None:
+    here = read_limits(AT_TOP).of("routing", "refunds")
+
+    assert (here.max_steps, here.late, here.rolling_days) == (3, ("router",), 7)
+    assert (here.proposable, here.executable) == (("billing_specialist", "issue_refund"), ())
+    assert here.part_of("refunds", "limits") == {"auto_limit_minor": 5000, "window_days": 3}
+
+
+@pytest.mark.parametrize("patterns", [{}, {"routing": {"rules": [], "proposable": []}}, None])
+def test_document_without_refund_rules_lacks_the_desk(patterns: Json) -> None:
+    nothing: dict[str, Any] = {"rules": [], "proposable": [], "executable": [], "max_steps": 6}
+
+    read = policy_document({"profile": "strict", **nothing, "patterns": patterns})
+
+    assert read == {"profile": "strict", "max_steps": 6, "desks": {}}
+
+
+@pytest.mark.parametrize("wrong", [{"rules": 5}, {"patterns": 5}, {"patterns": {"routing": 5}}])
+@pytest.mark.parametrize("desks", [{}, 5, {"bank": 5}])
+def test_what_cannot_be_read_is_left_to_be_refused(wrong: Json, desks: Json) -> None:
+    with pytest.raises(ValueError, match=r"valid (tuple|dictionary)|valid string"):
+        read_limits({"profile": "strict", "rules": ["a.b"], "desks": desks, **wrong})

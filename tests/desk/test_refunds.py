@@ -1,16 +1,21 @@
-"""Hold, pay, release: each key once, and never more than was paid."""
+"""Refunds: each key once, never more than was paid, in any order; and what the books tell."""
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import Sum
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.desks.refunds import billing
-from agents.desks.refunds.models import Charge, Customer, Refund
+from agents.desks.refunds.models import Charge, Customer, Refund, Subscription
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund, standing
 
 pytestmark = pytest.mark.django_db
+
 
 LATER = AT + timedelta(hours=1)
 KEY = "the key"
@@ -173,3 +178,152 @@ def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
     _, paid = billing.account_with_refunds(book_id=book.pk, customer_number=42, at=AT)
 
     assert [receipt.key for receipt in paid] == ["third", "second", "first"]
+
+
+NOBODY = [1, 0, -42, 2**63, -(2**63) - 1, 10**30, -(10**30)]
+ANNA: dict[str, Any] = {
+    "user": {"id": 42, "name": "Anna", "country": "US", "tier": "enterprise"},
+    "billing": {
+        "plan": "annual_enterprise",
+        "currency": "USD",
+        "last_charge_minor": 120000,
+        "days_since_payment": 10,
+    },
+}
+
+
+def newest_charge(**asked: Any) -> billing.ChargeFacts | None:
+    known = billing.account(**asked)
+    return known.charge if known else None
+
+
+@pytest.mark.parametrize(
+    ("number", "plan", "price", "days"), [(42, "pro_monthly", 4900, 10), (7, "free", 0, 120)]
+)
+def test_a_demo_customer_has_a_subscription(number: int, plan: str, price: int, days: int) -> None:
+    book = demo_book()
+
+    kept = Subscription.objects.get(customer__book=book, customer__number=number)
+
+    assert (kept.plan, kept.price_minor, kept.currency) == (plan, price, "USD")
+    assert kept.first_paid_at == AT - timedelta(days=days)
+
+
+def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
+    spent, fresh = demo_book(), demo_book()
+
+    billing.pay(**refund(spent, amount_minor=120000))
+
+    assert charge_of(spent).refunded_minor == 120000
+    assert charge_of(fresh).refunded_minor == 0
+    assert billing.account_with_refunds(book_id=fresh.pk, customer_number=42, at=AT)[1] == []
+    assert fresh.is_demo
+    assert fresh.is_isolated
+
+
+@pytest.mark.both
+@pytest.mark.parametrize("number", NOBODY)
+def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
+    book = demo_book()
+    asked: dict[str, Any] = {"book_id": book.pk, "customer_number": number}
+
+    assert billing.customer_context(**asked, at=AT) is None
+    assert newest_charge(**asked, at=AT) is None
+    assert billing.customer_name(**asked) == ""
+    assert billing.account_with_refunds(**asked, at=AT) == (None, [])
+
+
+def test_a_customer_of_another_book_is_nobody() -> None:
+    there, here = demo_book(), demo_book()
+    anna = Customer.objects.get(book=there, number=42)
+    anna.number = 43
+    anna.save(update_fields=["number"])
+
+    context = billing.customer_context(book_id=here.pk, customer_number=43, at=AT)
+
+    assert context is None
+
+
+def test_a_customer_who_never_paid_has_no_charge() -> None:
+    book = demo_book()
+    charge_of(book).delete()
+
+    context = billing.customer_context(book_id=book.pk, customer_number=42, at=AT)
+
+    assert context == {"user": ANNA["user"], "billing": {}}
+
+
+@pytest.mark.both
+@pytest.mark.parametrize("lock", [False, True])
+def test_newest_charge_counts_then_the_later_entry(lock: bool) -> None:
+    book = demo_book()
+    anna = Customer.objects.get(book=book, number=42)
+    entered = [
+        Charge.objects.create(
+            customer=anna, plan=plan, amount_minor=1000, currency="USD", paid_at=AT - age
+        )
+        for plan, age in [
+            ("older", timedelta(days=90)),
+            ("first", timedelta(days=1)),
+            ("second", timedelta(days=1)),
+        ]
+    ]
+
+    charge = newest_charge(book_id=book.pk, customer_number=42, at=AT, lock=lock)
+
+    assert charge is not None
+    assert charge.charge_id == entered[-1].pk
+
+
+@pytest.mark.both
+def test_what_is_held_cannot_be_refunded_again() -> None:
+    book = demo_book()
+    billing.pay(**refund(book, amount_minor=20000, key="paid"))
+    billing.reserve(**refund(book, amount_minor=30000, key="held"))
+
+    charge = newest_charge(book_id=book.pk, customer_number=42, at=AT)
+
+    assert charge is not None
+    assert (charge.refunded_minor, charge.held_minor) == (20000, 30000)
+    assert charge.refundable_minor == 70000
+
+
+KEYS = st.sampled_from(["a", "b", "c", "d", "e"])
+# Around a third, half and all of the charge, where sums just fit or just do not.
+AMOUNTS = st.sampled_from([1, 39999, 40000, 40001, 60000, 119999, 120000, 120001])
+CALLS = st.lists(st.tuples(st.sampled_from(["reserve", "pay", "release"]), KEYS, AMOUNTS))
+
+
+def call(book: Book, verb: str, key: str, amount: int) -> None:
+    if verb == "release":
+        billing.release(key=key, at=AT)
+        return
+    with suppress(billing.RefundRefused, billing.KeyReused):
+        getattr(billing, verb)(**refund(book, key=key, amount_minor=amount))
+
+
+def total(book: Book, state: str) -> int:
+    rows = Refund.objects.filter(charge__customer__book=book, state=state)
+    return rows.aggregate(total=Sum("amount_minor"))["total"] or 0
+
+
+@pytest.mark.proves("I3")
+@pytest.mark.slow
+@given(calls=CALLS)
+def test_a_charge_always_says_what_its_refunds_add_up_to(
+    calls: list[tuple[str, str, int]],
+) -> None:
+    book = demo_book()
+    ends: dict[str, str] = {}
+
+    for verb, key, amount in calls:
+        call(book, verb, f"{key} of {book.pk}", amount)
+
+        charge = charge_of(book)
+        assert charge.refunded_minor == total(book, "paid")
+        assert charge.held_minor == total(book, "held")
+        assert charge.refunded_minor + charge.held_minor <= charge.amount_minor
+        now = dict(Refund.objects.filter(charge=charge).values_list("key", "state"))
+        left = {key for key, state in ends.items() if now.get(key) != state}
+        assert not left, "paid and released are final"
+        ends = {key: state for key, state in now.items() if state != "held"}
