@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
@@ -55,6 +56,10 @@ class LimitField:
     default: Json
     schema: Json
     topic: str = ""  # of the console's limits
+    # At publishing; stored versions may have other values.
+    least: Any = None
+    most: Any = None
+    below: str = ""  # the name of a limit that it may not exceed
 
 
 REPLAYS = "Compatibility with recorded cases"  # no published policy has them
@@ -69,13 +74,15 @@ def _limit(
     *,
     unit: str = "",
     name: str = "",
+    least: int | None = None,
 ) -> Any:
     """Declare a limit: its default, its label and its help.
 
     Units: seconds, days, times, micro-USD, and tools for names of them. `name` is its name in a
-    document, if another than the field's.
+    document, if another than the field's. A version with less than `least` is not published.
     """
-    words = {"topic": topic, "label": label, "help": help, "unit": unit, "name": name}
+    words: dict[str, Json] = {"topic": topic, "label": label, "help": help, "unit": unit}
+    words |= {"name": name, "least": least}
     given = {"default_factory": default} if callable(default) else {"default": default}
     return field(**given, metadata=words)
 
@@ -147,6 +154,7 @@ class Limits:
         24 * 3600,
         "A request that nobody decides within this time is rejected automatically.",
         unit="seconds",
+        least=1,
     )
     four_eyes: bool = _of_people(
         "No self-approval",
@@ -181,12 +189,14 @@ class Limits:
         "Requests waiting, per launcher",
         1000,
         "With this many waiting, the same person cannot launch more runs until some are decided.",
+        least=1,
     )
     open_per_subject: _Count | None = _of_people(
         "Requests waiting, per subject",
         20,
         "With this many waiting about one subject, nobody can launch more runs about it until some "
         "are decided.",
+        least=1,
     )
     hand_over: bool = _of_people(
         "Unsolved cases go to people",
@@ -200,11 +210,13 @@ class Limits:
         600,
         "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
         unit="seconds",
+        least=1,
     )
     max_steps: _Count = _of_run(
         "Steps",
         8,
         "Actions the agent may propose in one run. The next one stops the run.",
+        least=1,
     )
     max_blocks: _Count = _of_run(
         "Second chances after a block",
@@ -224,12 +236,14 @@ class Limits:
         "Time that models and tools take; waiting for people does not count. When it is used up, "
         "the run stops.",
         unit="seconds",
+        least=1,
     )
     max_tokens: _Count = _of_run(
         "Tokens",
         60_000,
         "Text that models read and write in one run, about four letters each. When they are used "
         "up, the run stops.",
+        least=1,
     )
     max_cost_micro_usd: _Count = _of_run(
         "Model cost",
@@ -258,12 +272,14 @@ class Limits:
         "Attempts at a task",
         2,
         "How often a report's task is tried when it takes too long. Then it counts as failed.",
+        least=1,
     )
     at_once: _Count = _of_patterns(
         "Tasks side by side",
         3,
         "How many tasks of a report run at the same time, or how many calls of an agent that runs "
         "elsewhere may wait for people side by side.",
+        least=1,
     )
     judge: bool = _of_patterns(
         "A model may judge drafts",
@@ -337,6 +353,7 @@ class Limits:
         120,
         "How often an agent that runs elsewhere may open a session or propose, in all its sessions "
         "together. Further calls are refused until a minute has passed.",
+        least=1,
     )
     idle_seconds: _Seconds = _of_desk(
         "Idle time of an agent's session",
@@ -344,6 +361,7 @@ class Limits:
         "After so long without a call, while nothing waits for a person, the session of an agent "
         "that runs elsewhere is closed.",
         unit="seconds",
+        least=1,
     )
 
     @cached_property
@@ -526,7 +544,9 @@ def _freeze(value: Json) -> Json:
 def _value(where: str, key: str, value: Json, known: Collection[str]) -> Json:
     """Check one value against its limit's schema, and return it."""
     if key not in known:
-        raise BadPolicy(f"{where} has no {key!r}; it has {', '.join(sorted(known))}.")
+        near = get_close_matches(key, known, n=1)
+        hint = f"is {near[0]!r} meant?" if near else f"it has {', '.join(sorted(known))}."
+        raise BadPolicy(f"{where} has no {key!r}; {hint}")
     if key == "redaction":
         return _read_redaction(value)
     frozen = _freeze(value)

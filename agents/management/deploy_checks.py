@@ -12,12 +12,14 @@ from django.db.utils import DatabaseError
 from agents.core.states import ENDED
 from agents.engine.desk.registry import known_desks
 from agents.models import PolicyVersion, Run, Workspace
+from agents.publishing.faults import faults
+from agents.publishing.versions import readable
 
 
 def check_desks(
     *, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Name the desks that open runs or published policies need and this installation lacks."""
+    """Name the desks that runs and policies need and that are missing, and a policy's faults."""
     if not databases:
         return []
     published = PolicyVersion.objects.filter(pk__in=Workspace.objects.values("policy"))
@@ -25,14 +27,20 @@ def check_desks(
     try:
         needed = set(going.values_list("desk", flat=True).distinct())
         needed |= {desk for version in published for desk in version.document.get("desks") or {}}
+        found: list[checks.CheckMessage] = [
+            checks.Warning(f"{version.workspace}, {version}: {fault}", id="opsconsole.W006")
+            for version in published.select_related("workspace").order_by("pk")
+            for fault in faults(readable(version))
+        ]
     except DatabaseError:
         return []  # there is no database yet, or it is about to be migrated
-    lacking = ", ".join(sorted(needed - set(known_desks())))
-    if not lacking:
-        return []
-    text = f"Workspaces need desks that are not installed: {lacking}. Their runs are left alone."
-    hint = "Give their apps in OPSCONSOLE_APPS, or publish a policy without them."
-    return [checks.Warning(text, hint=hint, id="opsconsole.W005")]
+    if lacking := ", ".join(sorted(needed - set(known_desks()))):
+        text = (
+            f"Workspaces need desks that are not installed: {lacking}. Their runs are left alone."
+        )
+        hint = "Give their apps in OPSCONSOLE_APPS, or publish a policy without them."
+        found.append(checks.Warning(text, hint=hint, id="opsconsole.W005"))
+    return found
 
 
 def check_given(**kwargs: Any) -> list[checks.CheckMessage]:

@@ -14,7 +14,7 @@ from agents.core import compat_0_2
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.compat_0_2 import STOP_REASONS
 from agents.core.limits import EXTERNAL, Limits
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, Desk
 
 # The words of a desk: it registers them, or its declarations have them.
 STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
@@ -326,6 +326,25 @@ _WITHOUT_RULE = {
     "policy.repeat": "Proposed before",
     "policy.sent_back": "An earlier proposal was sent back",
 }
+
+
+_TOTALS = "The promise that limits hold in total depends on it."
+_ALLOWED = "The promise that nothing runs that was not allowed depends on it."
+_WRITTEN = "The promise that no false statement is sent without a person depends on it."
+# Why no published policy may leave a rule out; a desk's own rules declare it.
+_FLOOR = {
+    "caps": _TOTALS,
+    "bound": _ALLOWED,
+    **dict.fromkeys(("answer", "letter", "report_bound", "report_matches_facts"), _WRITTEN),
+    **dict.fromkeys(("answers.matches_ledger", "answers.matches_evidence"), _WRITTEN),
+}
+
+
+def floor_of(desk: Desk, rule: str) -> str:
+    """Return why no published policy of a desk may leave a rule out, or ""."""
+    name = compat_0_2.RULES.get(rule, rule)
+    own = desk.rules.get(name)
+    return own.floor if own else _FLOOR.get(name.removeprefix(f"{desk.name}."), "")
 
 
 def has_words(rule: str) -> bool:

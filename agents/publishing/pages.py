@@ -12,11 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from agents.core.decisions import Tiers, read_tiers
-from agents.core.limits import BadPolicy, LimitField, Limits
+from agents.core.limits import LimitField, Limits
 from agents.core.money import format_money, is_currency
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.policies.words import RuleLine
+from agents.publishing.versions import readable
 from agents.publishing.words import (
     CAPS,
     DeskPart,
@@ -205,10 +206,7 @@ def readable_limits(
 
     Tiers then have the full names of `teams` instead of short ones.
     """
-    try:
-        limits = version.limits() if version else None
-    except BadPolicy:
-        return None
+    limits = readable(version)
     if limits is None or not limits.tiers or not teams:
         return limits
     return replace(limits, tiers=_with_team_names(limits.tiers, teams))

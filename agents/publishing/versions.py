@@ -17,8 +17,10 @@ from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
+from agents.publishing.faults import new_faults
 from agents.sdk import arguments as serialization
 from agents.sdk.desk import DESKS, rules_at, tools_at
+from agents.shell.formats import desk_title
 from agents.shell.refusal import Refused, require_member
 
 
@@ -28,13 +30,16 @@ def publish_policy(
     """Make a document the policy that new runs pin. Raises Refused.
 
     Every rule, tool and pattern that it names must exist: an unknown name would block every action,
-    and only the first run would show it.
+    and only the first run would show it. It may keep the faults of the version in force, not add
+    any.
     """
     limits = _check_document(document)
     with transaction.atomic():
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
         require_member(locked, by, Role.ADMIN)
         _check_teams(locked, limits)
+        if found := new_faults(limits, readable(locked.policy)):
+            raise Refused("faulty_policy", " ".join(map(str, found)), field=found[0].field)
         version = policy_version(locked, limits, at=at)
         if version.is_replay:
             raise Refused("replay", f"{version} is for recorded cases and is never published.")
@@ -70,6 +75,14 @@ def policy_version(
         facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
         append_events([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
         return version
+
+
+def readable(version: PolicyVersion | None) -> Limits | None:
+    """Return a version's limits, or None if this release cannot read them."""
+    try:
+        return version.limits() if version else None
+    except BadPolicy:
+        return None
 
 
 def _check_document(document: Json) -> Limits:
@@ -113,7 +126,10 @@ def _check_limits(desk: str, part: Json) -> None:
         if kind:
             serialization.read_stored(kind, part)
     except serialization.BadValue as error:
-        raise Refused("bad_policy", f"The desk {desk!r}: {error}.") from None
+        name, _, why = str(error).partition(": ")
+        labels = {one.name: f"“{one.label}”, {one.name}" for one in DESKS[desk].limit_fields}
+        sentence = f"{desk_title(desk)}: {labels.get(name, name)}: {why}."
+        raise Refused("bad_policy", sentence, field=f"desks.{desk}.limits.{name}") from None
 
 
 def _check_names(kind: str, names: Iterable[str], table: Container[str]) -> None:

@@ -96,7 +96,7 @@ _IN_UNITS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def _told(limit: LimitField, limits: Limits) -> str:
+def told(limit: LimitField, limits: Limits) -> str:
     """Return the value of one of the console's limits in words."""
     if limit.name in _TOLD:
         return _TOLD[limit.name](limits)
@@ -181,7 +181,7 @@ def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[LimitLine]
     if pattern:
         words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
     shown = [words[key] for key in held if key in words]
-    return lines + [LimitLine(word.label, word.help, _told(word, here)) for word in shown]
+    return lines + [LimitLine(word.label, word.help, told(word, here)) for word in shown]
 
 
 def _brief(desk: Desk | None) -> str:
@@ -238,7 +238,7 @@ def lines(
         here = {desk: tiers[desk]} if desk in tiers else None
         limits = replace(limits.of(pattern, desk), tiers=here)
     return [
-        (topic, [LimitLine(word.label, word.help, _told(word, limits)) for word in words.values()])
+        (topic, [LimitLine(word.label, word.help, told(word, limits)) for word in words.values()])
         for topic, words in WORDS.items()
     ]
 
@@ -256,7 +256,7 @@ class LimitDifference:
 def differences(old: Limits, new: Limits) -> list[LimitDifference]:
     """Return the changes between two versions, in the order of the page."""
     values = [
-        (word.label, _told(word, old), _told(word, new))
+        (word.label, told(word, old), told(word, new))
         for words in WORDS.values()
         for word in words.values()
     ]
@@ -340,7 +340,7 @@ def policy_reference() -> str:
     parts = [_BEGIN + "\n".join(rules) + "\n", _of_desks(limits)]
     for topic, words in WORDS.items():
         rows = [
-            _row(key, f"{word.label}: {_told(word, limits)}.", word.help)
+            _row(key, f"{word.label}: {told(word, limits)}.", word.help)
             for key, word in words.items()
         ]
         if topic != REPLAYS:
@@ -351,7 +351,7 @@ def policy_reference() -> str:
 def _of_desks(limits: Limits) -> str:
     """Return the table of a desk's part, with the limits that each desk declares."""
     words, here = OF_DESK.items(), limits.of("supervisor", next(iter(DESKS)))
-    rows = [_row(key, f"{word.label}: {_told(word, here)}.", word.help) for key, word in words]
+    rows = [_row(key, f"{word.label}: {told(word, here)}.", word.help) for key, word in words]
     for desk in DESKS.values():
         for one in desk.limit_fields:
             value = in_words(one.default, {**one.schema, "unit": one.unit})

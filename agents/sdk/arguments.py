@@ -331,12 +331,16 @@ def limit(
     help: str = "",  # noqa: A002 - as a form calls it
     *,
     hidden: bool = False,
+    most: Any = None,
+    below: str = "",
 ) -> Any:
     """Declare a limit of a desk: its default, and its label and help for admins.
 
-    A `hidden` one is on no page and in no policy that the desk begins with.
+    A `hidden` one is on no page and in no policy that the desk begins with. No version is published
+    in which it is above `most`, of its own type, or above the limit that `below` names.
     """
-    return field(default=default, metadata={"label": label, "help": help, "hidden": hidden})
+    words = {"label": label, "help": help, "hidden": hidden, "most": most, "below": below}
+    return field(default=default, metadata=words)
 
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:
@@ -357,6 +361,11 @@ def limit_fields(kind: type[Any]) -> list[LimitField]:
             wanted = type(known[name]).__name__
             raise TypeError(f"{kind.__name__}: the default of {name}, {value!r}, is no {wanted}")
     hints = get_type_hints(kind)
+    for one in fields(kind):
+        below = one.metadata.get("below") or one.name
+        bounds = one.metadata.get("most"), given.get(below, below)
+        if any(type(bound) not in (type(one.default), type(None)) for bound in bounds):
+            raise TypeError(f"{kind.__name__}: most= and below= of {one.name} are of its own type")
     return [
         LimitField(
             name=one.name,
@@ -365,6 +374,8 @@ def limit_fields(kind: type[Any]) -> list[LimitField]:
             unit=str(getattr(one.default, "unit", getattr(hints[one.name], "unit", ""))),
             default=defaults[one.name],
             schema=properties[one.name],
+            most=one.metadata.get("most"),
+            below=one.metadata.get("below", ""),
         )
         for one in fields(kind)
         if not one.metadata.get("hidden")

@@ -242,6 +242,7 @@ class Desk:
         title: str = "",
         stops: Mapping[str, str] | None = None,
         asks: Mapping[str, str] | None = None,
+        floor: str = "",
     ) -> Callable[[F], F]:
         """Declare a rule of tools, or of ANSWER; it takes the parameters that it names.
 
@@ -249,6 +250,7 @@ class Desk:
           each that writes, with Touch.READ each.
         - `title`: its name on pages, by default its name in words; its docstring explains it.
         - `stops` and `asks`: why it stopped a run or asked a person, by a ruling's code.
+        - `floor`: a sentence that says why no published policy may leave it out.
         - `given`: the arguments as stored, with names for masked values.
 
         Raises TypeError.
@@ -269,7 +271,8 @@ class Desk:
             check_rule_name(check.__name__)
             name = f"{self.name}.{check.__name__}"
             own = DeskRule(
-                name, called, touches, check, check_takes(check), title, stops or {}, asks or {}
+                *(name, called, touches, check, check_takes(check)),
+                *(title, stops or {}, asks or {}, floor),
             )
             enter(self.rules, name, own)
             return check

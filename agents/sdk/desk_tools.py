@@ -462,6 +462,7 @@ class DeskRule:
     title: str = ""  # on pages; "": its name in words
     stops: Mapping[str, str] = field(default_factory=dict)  # why a run ended, by a ruling's code
     asks: Mapping[str, str] = field(default_factory=dict)  # why a person is asked
+    floor: str = ""  # why no published policy may leave it out
 
     def concerns(self, tool: DeskTool | None) -> bool:
         """Tell whether a tool's calls concern it, or for None the run's answer."""

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.checks import run_checks
 from django.urls import reverse
+from django.utils import timezone
 
+from agents.core.limits import read_limits
 from agents.desks.refunds.limits import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
+from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.commands.test_run_pattern import command
@@ -96,13 +100,51 @@ def at_routing(**more: object) -> dict[str, object]:
     return at_bank(patterns={"routing": {**DESKS["bank"].patterns["routing"], **more}})
 
 
+def without(*rules: str, pattern: str = "", **more: object) -> dict[str, object]:
+    """Return the part of refunds without these rules, or that of one pattern."""
+    part = STRICT.desks["refunds"]
+    here = part["patterns"][pattern] if pattern else part
+    left = {**here, "rules": [rule for rule in here["rules"] if rule not in rules], **more}
+    patterns = {**part["patterns"], pattern: left}
+    return {"desks": {"refunds": {**part, "patterns": patterns} if pattern else left}}
+
+
+CUSTOMER = "The rule “Only the run's own customer” is missing"
+
+
+def at_refunds(**limits: int) -> dict[str, object]:
+    return without(limits={**STRICT.part_of("refunds", "limits"), **limits})
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        (without("subject.bound"), f"Refunds: {CUSTOMER}"),
+        (without("subject.bound", pattern="workflow"), f"Refunds, workflow: {CUSTOMER}"),
+        (without("answers.matches_evidence", pattern="routing"), "“Answers say what specialists"),
+        (without("refunds.auto_limit"), "Change its limit instead"),
+        (without(rules=[]), "The rule “Daily caps” is missing"),
+        (at_bank(rules=[]), "Bank transfers: The rule “Only what the run is about” is missing"),
+        (without(caps={}), "“Without approval per day, in the workspace” has no amount in USD"),
+        (
+            without(caps={"USD": {"launcher_daily_minor": 2, "workspace_daily_minor": 1}}),
+            "one launcher” is above “Without approval per day, in the workspace”, USD 0.01",
+        ),
+        (
+            at_refunds(auto_limit_minor=250_000),
+            "“Automatic approval limit” is above “Most refunded in one run”, USD 2,000.00",
+        ),
+        (
+            at_refunds(run_limit_minor=10**9 + 1),
+            "“Most refunded in one run” is USD 10,000,000.01; the most is USD 10,000,000.00",
+        ),
+        ({"escalation_seconds": 0}, "“Time to decide” is 0 s; the least is 1 s"),
+        (at_routing(max_steps=0), "Bank transfers, routing: “Steps” is 0; the least is 1"),
+        ({"max_step": 3}, "is 'max_steps' meant?"),
         ({"rules": ["refunds.nothing"]}, "names the rule 'refunds.nothing'"),
         ({"proposable": ["rm"]}, "names the tool 'rm'"),
-        ({"auto_limit_minor": 2**53}, "The desk 'refunds': auto_limit_minor"),
-        ({"window_days": "all"}, "The desk 'refunds': window_days"),
+        ({"auto_limit_minor": 2**53}, "Refunds: “Automatic approval limit”, auto_limit_minor"),
+        ({"window_days": "all"}, "Refunds: “Refund window”, window_days"),
         ({"patterns": {"magic": {}}}, "names the pattern 'magic'"),
         ({"max_steps": -1}, "max_steps cannot be -1"),
         ({"colour": "red"}, "has no 'colour'"),
@@ -110,7 +152,7 @@ def at_routing(**more: object) -> dict[str, object]:
         (at_bank(off=["transfer_mony"]), "names the tool 'transfer_mony'"),
         (at_routing(off=["rm"]), "names the tool 'rm'"),
         (at_bank(caps={"EURO": {}}), "The desk 'bank': no currency is 'EURO'"),
-        (at_bank(limits={"colour": "red"}), "The desk 'bank': colour"),
+        (at_bank(limits={"colour": "red"}), "Bank transfers: colour"),
         (at_bank(patterns=[]), "The desk 'bank': patterns cannot be []"),
         (at_routing(colour="red"), "routing at the desk 'bank' has no 'colour'"),
         (at_routing(tiers={}), "routing at the desk 'bank' has no 'tiers'"),
@@ -134,6 +176,24 @@ def test_a_document_that_cannot_hold_is_refused(
     assert ended.code == 3
     assert sentence in ended.err
     assert policy_of_demo() == before
+
+
+def test_a_fault_in_force_refuses_no_other_version(scene: Scene) -> None:
+    held = read_limits({**STRICT.as_json(), **without("subject.bound")})
+    policy = policy_version(scene.workspace, held, at=timezone.now())
+    Workspace.objects.update(policy=policy)
+
+    added = command("publish_policy", "demo", "--add-desk", "bank", "--as", "ada")
+
+    [warned] = [one for one in run_checks(databases=["default"]) if one.id == "opsconsole.W006"]
+    assert (added.code, f"Refunds: {CUSTOMER}" in added.err) == (0, True)
+    assert CUSTOMER in warned.msg
+    more = json.loads(command("publish_policy", "demo", "--show").out)
+    more["desks"]["refunds"]["rules"].remove("answers.matches_ledger")
+    with pytest.raises(refusal.Refused, match="Statements about money") as no:
+        scene.publish(more, User.objects.get(username="ada"))
+    assert "own customer" not in str(no.value)
+    assert no.value.field == "desks.refunds.rules.answers.matches_ledger"
 
 
 def test_only_an_admin_publishes(scene: Scene) -> None:

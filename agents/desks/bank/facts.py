@@ -33,13 +33,22 @@ class BankLimits:
     """The limits that an admin can set, per policy version."""
 
     unattended: Euros = limit(
-        ledger.euros(100_000), "Automatic approval limit", "A larger transfer waits for a reviewer."
+        ledger.euros(100_000),
+        "Automatic approval limit",
+        "A larger transfer waits for a reviewer.",
+        below="daily",
     )
     daily: Euros = limit(
-        ledger.euros(250_000), "Total per account in 24 hours without approval", ABOVE
+        ledger.euros(250_000),
+        "Total per account in 24 hours without approval",
+        ABOVE,
+        most=ledger.euros(10**9),
     )
     transfers: Transfers = limit(
-        Transfers(5), "Transfers per account in 24 hours without approval", ABOVE
+        Transfers(5),
+        "Transfers per account in 24 hours without approval",
+        ABOVE,
+        most=Transfers(1000),
     )
     settled: Days = limit(
         Days(7), "A payee counts as new for", "Payments to new payees wait for a reviewer."

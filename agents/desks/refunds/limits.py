@@ -32,11 +32,13 @@ class RefundLimits:
         Cents(100_000),
         "Automatic approval limit",
         "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
+        below="run_limit_minor",
     )
     run_limit_minor: Annotated[Cents, MOST] = limit(
         Cents(200_000),
         "Most refunded in one run",
         "A refund is lowered to what is left of this. With nothing left, further ones are blocked.",
+        most=Cents(10**9),
     )
     window_days: Annotated[Days, between(0, 36500)] = limit(
         Days(14), "Refund window", "A refund of a charge older than this is blocked."

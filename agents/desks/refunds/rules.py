@@ -31,7 +31,11 @@ from opsconsole.desks import (
 DEFAULT_REASON = "Customer requested refund within policy review"
 
 
-@desk.rule(every=Touch.READ, title="Only the run's own customer")
+@desk.rule(
+    every=Touch.READ,
+    title="Only the run's own customer",
+    floor="The promise that nothing runs that was not allowed depends on it.",
+)
 def own_customer(given: Json, facts: RefundFacts) -> Ruling | None:
     """An action on any customer but the one the run is about is blocked."""
     named = given.get(CUSTOMER)
@@ -139,6 +143,7 @@ def reason_given(args: Args, limits: RefundLimits) -> Ruling | None:
     issue_refund,
     title="Automatic approval limit",
     asks={"high_refund_requires_human": "above the automatic approval limit"},
+    floor="Without it nothing is paid. Change its limit instead.",
 )
 def auto_limit(args: Args, limits: RefundLimits) -> Ruling:
     """A refund up to the limit is allowed. A larger one waits for a reviewer."""
@@ -240,6 +245,7 @@ def window(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | Non
     issue_refund,
     title="Small refunds add up",
     asks={"refunds_add_up": "small refunds on the charge add up"},
+    floor="The promise that limits hold in total depends on it.",
 )
 def unattended_total(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | None:
     """Refunds on one charge that no reviewer approved are added up. Once the sum would pass the
@@ -317,6 +323,7 @@ def after_refund(facts: RefundFacts) -> Ruling:
     send_refund_email,
     title="Email says what was paid",
     stops={"nothing_to_mail": "no booked refund was left to write to the customer about"},
+    floor="The promise that no false statement is sent without a person depends on it.",
 )
 def from_ledger(given: Json, facts: RefundFacts) -> Ruling | None:
     """Amount and text of a confirmation are taken from the ledger. Each refund gets one email."""

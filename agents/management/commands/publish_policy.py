@@ -17,6 +17,7 @@ from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import refusals, user_named, workspace_named
 from agents.models import Workspace
 from agents.publishing import versions as publishing
+from agents.publishing.faults import faults
 from agents.sdk.desk import DESKS
 
 
@@ -70,6 +71,8 @@ class Command(BaseCommand):
                 by=user_named(options["actor"]),
                 at=timezone.now(),
             )
+        for fault in faults(version.limits()):
+            self.stderr.write(f"As in the version before: {fault}")
         self.stdout.write(f"{workspace.slug}: {version} is published")
 
 

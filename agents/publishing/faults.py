@@ -1,0 +1,116 @@
+"""Faults that no new version may have: values out of bounds, and missing rules of the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from agents.core.limits import BY_LAUNCHER, EACH_DESK, IN_WORKSPACE, LIMITS, Limits, strict
+from agents.core.money import format_money
+from agents.policies.words import floor_of, words_of
+from agents.publishing.words import CAPS, told
+from agents.sdk.arguments import BadValue, read_stored
+from agents.sdk.desk import DESKS, Desk
+from agents.shell.formats import desk_title
+
+
+class Fault(NamedTuple):
+    """Why a version is not published: a sentence that names a field by its label."""
+
+    field: str  # its place in the document: desks.refunds.limits.auto_limit_minor
+    where: str  # its desk and pattern; "" for all
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.sentence}" if self.where else self.sentence
+
+
+def new_faults(limits: Limits, in_force: Limits | None) -> list[Fault]:
+    """Return the faults of a version that the one in force does not have.
+
+    A fault of a whole desk is not told again for each of its patterns.
+    """
+    had = {*faults(in_force)}
+    found: dict[tuple[str, str], Fault] = {}
+    for one in faults(limits):
+        if one not in had:
+            found.setdefault((one.field.split(".")[1], one.sentence), one)
+    return [*found.values()]
+
+
+def faults(limits: Limits | None) -> Iterator[Fault]:
+    """Yield the faults of a version that can be read, at desks that are installed here."""
+    if limits is None:
+        return
+    of_all = [name for name, one in LIMITS.items() if one.topic != EACH_DESK]
+    yield from _out_of_bounds("policy.", "", limits, of_all)
+    for name in [name for name in DESKS if name in limits.desks]:
+        own = strict({name: DESKS[name].part()})
+        for pattern in ("", *limits.part_of(name, "patterns")):
+            held = limits.desks[name]["patterns"][pattern] if pattern else limits.desks[name]
+            place = f"desks.{name}.{f'patterns.{pattern}.' if pattern else ''}"
+            where = f"{desk_title(name)}, {pattern}" if pattern else desk_title(name)
+            here = limits.of(pattern, name)
+            yield from _out_of_bounds(place, where, here, held)
+            if not pattern or "limits" in held:
+                yield from _of_desk(DESKS[name], place, where, here)
+            for rule in own.of(pattern, name).rules:
+                if rule not in here.rules and (why := floor_of(DESKS[name], rule)):
+                    text = f"The rule “{words_of(rule)[0]}” is missing. {why}"
+                    yield Fault(f"{place}rules.{rule}", where, text)
+            yield from _of_caps(name, place, where, here, own.caps_of(name))
+
+
+def _out_of_bounds(
+    place: str, where: str, limits: Limits, names: Collection[str]
+) -> Iterator[Fault]:
+    """Yield the console's limits among `names` that are below the least."""
+    for one in [LIMITS[name] for name in names if name in LIMITS]:
+        value = getattr(limits, one.name, None) if one.least is not None else None
+        if value is not None and value < one.least:
+            least = told(one, replace(limits, **{one.name: one.least}))
+            text = f"“{one.label}” is {told(one, limits)}; the least is {least}."
+            yield Fault(f"{place}{one.name}", where, text)
+
+
+def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[Fault]:
+    """Yield a desk's own limits that are above their most, or above another one."""
+    if desk.limits_type is None:
+        return
+    try:
+        typed = read_stored(desk.limits_type, limits.part_of(desk.name, "limits"))
+    except BadValue:  # an older version's; a new one is refused before
+        return
+    labels = {one.name: one.label for one in desk.limit_fields}
+    for one in desk.limit_fields:
+        value, field = getattr(typed, one.name), f"{place}limits.{one.name}"
+        if one.most is not None and value > one.most:
+            text = f"“{one.label}” is {value}; the most is {one.most}."
+            yield Fault(field, where, text)
+        if one.below and value > (most := getattr(typed, one.below)):
+            yield Fault(field, where, _above(one.label, labels[one.below], str(most)))
+
+
+def _of_caps(
+    name: str, place: str, where: str, limits: Limits, own: Collection[str]
+) -> Iterator[Fault]:
+    """Yield the currencies without a daily cap, and caps of a launcher above the workspace's."""
+    caps = limits.caps_of(name)
+    for currency, held in (caps or {currency: {} for currency in own}).items():
+        launcher, workspace = held.get(BY_LAUNCHER), held.get(IN_WORKSPACE)
+        field = f"{place}caps.{currency}.{IN_WORKSPACE}"
+        if launcher is None and workspace is None and own:
+            text = f"“{CAPS[IN_WORKSPACE]}” has no amount in {currency}, so nothing limits a day."
+            yield Fault(field, where, text)
+        elif launcher is not None and workspace is not None and launcher > workspace:
+            most = format_money(workspace, currency)
+            yield Fault(
+                f"{place}caps.{currency}.{BY_LAUNCHER}",
+                where,
+                _above(CAPS[BY_LAUNCHER], CAPS[IN_WORKSPACE], most),
+            )
+
+
+def _above(label: str, other: str, most: str) -> str:
+    return f"“{label}” is above “{other}”, {most}. Enter {most} or less, or raise that limit."
