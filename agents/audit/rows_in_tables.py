@@ -137,6 +137,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
         rows[f"member {member.user.get_username()}"] = {
             "role": member.role,
             "desk_limits": member.desk_limits,
+            "grants": member.grants,
             "second_factor": member.has_factor,
         }
     teams = Team.objects.filter(workspace=workspace).select_related("lead__user")

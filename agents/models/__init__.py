@@ -20,6 +20,7 @@ from agents.models.outside import (
 from agents.models.people import (
     DECIDES,
     LAUNCHES,
+    Grants,
     Invitation,
     InvitationState,
     Membership,

@@ -24,6 +24,14 @@ class Role(StrEnum):
     ADMIN = "admin"  # people, policies, kill switch
 
 
+class Grants(StrEnum):
+    """Which amounts a person who decides may approve."""
+
+    NONE = "none"
+    LISTED = "listed"  # those in `desk_limits`
+    ANY = "any"  # at a desk that `desk_limits` lacks, every amount
+
+
 DECIDES = (Role.REVIEWER, Role.ADMIN)
 LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
@@ -53,14 +61,18 @@ class Membership(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10)
-    # {"credits": {"EUR": 500000}}: up to what the person may grant of a desk; absent: any.
+    # {"credits": {"EUR": 500000}}: up to what the person may grant of a desk.
     desk_limits = models.JSONField(default=dict, db_default={})
+    grants = models.CharField(max_length=6, default=Grants.ANY.value, db_default=Grants.ANY.value)
     is_simulated = models.BooleanField(default=False)  # a program that plays a person
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["workspace", "user"], name="membership_once"),
             models.CheckConstraint(condition=Q(role__in=list(Role)), name="membership_role_known"),
+            models.CheckConstraint(
+                condition=Q(grants__in=list(Grants)), name="membership_grants_known"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -71,8 +83,15 @@ class Membership(models.Model):
 
         Once one currency of a desk is limited, an amount of another is not theirs to grant.
         """
-        own = self.desk_limits.get(desk)
-        return own.get(currency, 0) if own else None
+        own = self.own_limits(desk)
+        return None if own is None else own.get(currency, 0)
+
+    def own_limits(self, desk: str) -> dict[str, int] | None:
+        """Return up to what the person may grant at a desk, by currency; None: any."""
+        own = self.desk_limits.get(desk) or {}
+        if self.grants == Grants.ANY:
+            return own or None
+        return own if self.grants == Grants.LISTED else {}
 
 
 class Team(models.Model):

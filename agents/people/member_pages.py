@@ -322,12 +322,12 @@ def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> l
     most = {
         desk: _within_tiers(row, desk, tiers[desk], teams)
         if desk in tiers
-        else up_to(row.desk_limits.get(desk))
+        else up_to(row.own_limits(desk))
         for desk in named
     }
     texts = {desk: text if _has_amounts(desk) else "any request" for desk, text in most.items()}
     if len(texts) < 2:
-        return list(texts.values()) or ["any amount"]
+        return list(texts.values()) or [up_to(row.own_limits(""))]
     return [f"{desk_title(desk)}: {text}" for desk, text in texts.items()]
 
 
@@ -341,7 +341,7 @@ def _within_tiers(
     """Return what a person of these teams may approve, by currency with tiers or a limit."""
     return "; ".join(
         _highest(held.get(currency, ()), currency, teams, row.limit_minor(desk, currency))
-        for currency in {**held, **(row.desk_limits.get(desk) or {})}
+        for currency in {**held, **(row.own_limits(desk) or {})}
     )
 
 

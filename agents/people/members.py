@@ -17,6 +17,7 @@ from agents.engine.deciders import is_kept_from
 from agents.models import (
     DECIDES,
     Escalation,
+    Grants,
     Invitation,
     InvitationState,
     Membership,
@@ -142,16 +143,18 @@ def set_limit(
     """Set a reviewer's limit at a desk in a currency, in minor units. Raises Refused.
 
     None removes the limit: then they may grant any amount or, while another currency is limited at
-    the desk, nothing in this one.
+    the desk or their limits are all listed, nothing in this one.
     """
     with transaction.atomic():
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
-        own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
-        left = {name: most for name, most in own.items() if most is not None}
-        limits = {**part.desk_limits, desk: left}
+        is_none = part.grants == Grants.NONE
+        limits: Json = {} if is_none else part.desk_limits
+        own = {**limits.get(desk, {}), currency: limit_minor}
+        limits = {**limits, desk: {name: most for name, most in own.items() if most is not None}}
         kept = {name: most for name, most in limits.items() if most}
-        return _put_membership(workspace, user, Role(part.role), kept, at, actor)
+        grants = Grants.LISTED if is_none else None
+        return _put_membership(workspace, user, Role(part.role), kept, at, actor, grants)
 
 
 def _put_membership(
@@ -161,15 +164,15 @@ def _put_membership(
     limits: Json,
     at: datetime,
     actor: str,
+    grants: Grants | None = None,
 ) -> Membership:
     if limits and role not in DECIDES:
         raise Refused(
             "decides_nothing",
             f"The role {role} decides nothing, so it has no limit; a reviewer or an admin has.",
         )
-    return add_member(
-        workspace=workspace, user=user, role=role, desk_limits=limits, at=at, actor=actor
-    )
+    given: Json = {"workspace": workspace, "user": user, "role": role, "grants": grants}
+    return add_member(**given, desk_limits=limits, at=at, actor=actor)
 
 
 # Requests assigned to or claimed by a person who may no longer decide here.

@@ -14,7 +14,7 @@ from agents.core.actions import has_hidden
 from agents.core.limits import strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
-from agents.models import Membership, Role, Workspace
+from agents.models import Grants, Membership, Role, Workspace
 from agents.models.record import Entry, append_events
 from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
@@ -130,13 +130,14 @@ def add_member(
     role: Role | str,
     at: datetime,
     desk_limits: Json = None,
+    grants: Grants | None = None,
     is_simulated: bool | None = None,
     actor: str = "",
 ) -> Membership:
     """Give a person a role in a workspace, or change the one they have.
 
     `desk_limits` are in minor units, by desk and currency; `is_simulated` says that a program
-    plays the person. None leaves them unchanged.
+    plays the person. None leaves each of these and `grants` unchanged.
     """
     with transaction.atomic():
         membership, _ = Membership.objects.update_or_create(
@@ -146,12 +147,14 @@ def add_member(
                 "role": Role(role),
                 **({} if is_simulated is None else {"is_simulated": is_simulated}),
                 **({} if desk_limits is None else {"desk_limits": desk_limits}),
+                **({} if grants is None else {"grants": grants}),
             },
         )
         facts = {
             "user": user.get_username(),
             "role": str(role),
             "desk_limits": membership.desk_limits,
+            "grants": str(membership.grants),
         }
         append_events([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
         return membership

@@ -243,6 +243,7 @@ def _created(rows: Rows, facts: Row, event: Row) -> None:
 def _member(rows: Rows, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"member {facts['user']}", {})
     row |= {"role": facts["role"], "desk_limits": own_limits(facts)}
+    row["grants"] = facts.get("grants", "any")
 
 
 def _factor(rows: Rows, facts: Row, event: Row) -> None:

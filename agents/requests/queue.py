@@ -37,7 +37,7 @@ from agents.core.request_kinds import ACTION, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
-from agents.models import Effect, Escalation, Membership, PolicyVersion, Snooze, Team
+from agents.models import Effect, Escalation, Grants, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
 from agents.requests.words import (
     act,
@@ -588,15 +588,18 @@ _LOOKS_ODD = _IS_MARKED | Q(approval__isnull=False)
 def _above_limit(who: Reviewer) -> Q:
     """Return the condition for requests above the person's own limit.
 
-    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others.
+    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others, and
+    without `Grants.ANY` only limited desks have any.
     """
     condition = who.above_tiers
-    for part in who.parts:
-        for desk, own in part.desk_limits.items():
-            if own and part.role in access.DECIDES:
-                here = Q(workspace=part.workspace_id, run__desk=desk)
-                within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
-                condition |= here & ~reduce(or_, within)
+    for part in [part for part in who.parts if part.role in access.DECIDES]:
+        limits = {desk: own for desk in part.desk_limits if (own := part.own_limits(desk))}
+        for desk, own in limits.items():
+            here = Q(workspace=part.workspace_id, run__desk=desk)
+            within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
+            condition |= here & ~reduce(or_, within)
+        if part.grants != Grants.ANY:
+            condition |= Q(workspace=part.workspace_id) & ~Q(run__desk__in=list(limits))
     return condition & _ASKS_MONEY & Q(amount_minor__isnull=False)
 
 

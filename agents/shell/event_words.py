@@ -29,7 +29,7 @@ from agents.core.request_kinds import (
 )
 from agents.core.states import EscalationState
 from agents.engine.ending import UNTAKEN, WITHDRAWN, turn_of
-from agents.models import AgentCall, Event, Run
+from agents.models import DECIDES, AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import UNREADABLE, ErasedText, facts_of
 from agents.policies.words import ASKS, end_sentence, why_not
@@ -640,8 +640,10 @@ _LAPSES = {
 
 def _limits_of_member(event: EventSentence) -> str:
     limits = sorted(own_limits(event.facts).items())  # PostgreSQL keeps no order of keys
-    at = [f"{up_to(most)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
-    may = ["any amount"] if event.facts["role"] in ("reviewer", "admin") else []
+    at = [f"{up_to(most or None)} for {within_sentence(desk_title(desk))}" for desk, most in limits]
+    grants = event.facts.get("grants", "any")
+    at = [] if grants == "none" else at
+    may = [up_to(None if grants == "any" else {})] if event.facts["role"] in DECIDES else []
     granted = ", ".join(at or may)
     return f", approving {granted}" if granted else ""
 

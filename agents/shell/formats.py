@@ -216,9 +216,9 @@ def money(minor: int | None, currency: str) -> str:
 
 def up_to(own: Mapping[str, int] | None) -> str:
     """Return what a person may approve at a desk, by their own limit in each currency."""
-    if not own:
+    if own is None:
         return "any amount"
-    return f"up to {format_sums(own.items())}"
+    return f"up to {format_sums(own.items())}" if own else "no amount"
 
 
 def desk_title(name: str) -> str:

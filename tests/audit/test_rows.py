@@ -194,6 +194,10 @@ def own_limit(run: Run) -> None:
     Membership.objects.filter(user__username="rita").update(desk_limits={})
 
 
+def grants(run: Run) -> None:
+    Membership.objects.filter(user__username="rita").update(grants="none")
+
+
 def role(run: Run) -> None:
     Membership.objects.filter(user__username="eve").update(role=Role.ADMIN)
 
@@ -230,6 +234,7 @@ TAMPERED = {
     outcome: "state is 'refused'; the record says 'done'",
     policy: "policy 1: sha256 is ",
     own_limit: "member rita: desk_limits is {}; the record says {'refunds': {'USD': 80000}}",
+    grants: "member rita: grants is 'none'; the record says 'any'",
     role: "member eve: role is 'admin'; the record says 'viewer'",
 }
 
@@ -253,7 +258,7 @@ def test_a_row_that_was_changed_is_named_with_both_values(
     found = reasons()
 
     assert any(expected in reason for reason in found), found
-    assert any(tamper in (policy, own_limit, role) or str(run.pk) in one for one in found)
+    assert any(tamper in (policy, own_limit, grants, role) or str(run.pk) in one for one in found)
 
 
 def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> None:

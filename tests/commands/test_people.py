@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.management.operation_command import ACTOR
-from agents.models import Event, Membership, Role, Team, Workspace
+from agents.models import Event, Grants, Membership, Role, Team, Workspace
 from agents.people import members, workspaces
 from tests.commands.test_run_pattern import Ended, command
 from tests.limits import first_limit
@@ -168,6 +168,21 @@ def test_a_limit_is_set(rita: User, limit: str, minor: int | None, says: str) ->
     assert ended.code == 0
     assert says in ended.out
     assert Membership.objects.get(user=rita).limit_minor("refunds", "USD") == minor
+
+
+@pytest.mark.parametrize("grants", [Grants.NONE, Grants.LISTED])
+def test_limits_of_listed_people_bind_every_desk(rita: User, grants: Grants) -> None:
+    Membership.objects.update(grants=grants)
+
+    ended = command("set_limit", "shop", "rita", "none")
+    assert "may grant nothing in USD" in ended.out
+    command("set_limit", "shop", "rita", "800")
+
+    part = Membership.objects.get(user=rita)
+    own = [
+        part.limit_minor(*at) for at in (("refunds", "USD"), ("refunds", "EUR"), ("bank", "EUR"))
+    ]
+    assert (part.grants, own) == (Grants.LISTED, [80000, 0, 0])
 
 
 def test_who_is_no_member_is_told_so() -> None:

@@ -20,7 +20,7 @@ from agents.core.reviews import DeskFacts, Facts, Ruling, RulingKind, consent_of
 from agents.engine.desk import facts as gathering
 from agents.engine.desk.registry import tools_of
 from agents.engine.redaction import RunBorder
-from agents.models import Escalation, Run, Step
+from agents.models import Escalation, Membership, Run, Step
 from agents.policies import NO_CONSENT, review
 from agents.sdk import arguments
 from agents.sdk.desk import DESKS
@@ -110,6 +110,18 @@ def _built(kind: Any, kept: Any) -> Any:
     made: Any = kind
     hints, names = get_type_hints(kind), {one.name for one in fields(kind)} & {*kept}
     return made(**{name: _built(hints[name], kept[name]) for name in names})
+
+
+def read_limits() -> list[list[Json]]:
+    """Return up to what each member may grant: at each desk and one added later, by currency."""
+    parts, desks = Membership.objects.order_by("pk"), [*DESKS, "later"]
+    codes = ("EUR", "JPY", "USD")
+    return [
+        [p.pk, desk, code, p.limit_minor(desk, code)]
+        for p in parts
+        for desk in desks
+        for code in codes
+    ]
 
 
 def read_pages() -> list[str]:

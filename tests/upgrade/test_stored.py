@@ -110,8 +110,13 @@ def decide_all(own: Installation) -> int:
 def test_stored_database_upgrades_and_its_runs_end(
     restored: Installation, request: pytest.FixtureRequest
 ) -> None:
+    stored_limits: Any = restored.sql("SELECT id, desk_limits FROM agents_membership")
+    limits = dict(stored_limits)
     migrated = restored.manage("migrate", "--no-input")
     assert (migrated.code, migrated.err) == (0, "")
+    for member, desk, code, most in read(restored, "read_limits"):
+        own = limits[member] if ON_POSTGRES else json.loads(str(limits[member]))
+        assert most == (own[desk].get(code, 0) if own.get(desk) else None), (member, desk, code)
     assert restored.manage("check", "--database", "default").code == 0
     assert {label for [label] in restored.sql(LABELS)} <= SUBJECTS
     before = restored.manage("verify_audit")

@@ -10,13 +10,16 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agents.core.requests import Json
+from agents.engine.deciders import people_who_may, roster_of
 from agents.live.topics import InboxTopic, changed_topics, read_update
-from agents.models import Escalation, Membership, Role, SavedView, Scope
+from agents.models import Escalation, Grants, Membership, Role, SavedView, Scope
 from agents.people import members
 from agents.requests import queue, sharing
 from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
+from tests.limits import first_limit
 from tests.web.test_pages import client_of
 from tests.web.words import words
 
@@ -156,13 +159,30 @@ def test_each_view_counts_its_requests_by_currency(scene: Scene) -> None:
     assert line_of(WHOLE, who, views=["all"]).views["all"].count == 7
 
 
-def test_who_has_no_limit_of_their_own_has_nothing_above_it(scene: Scene) -> None:
-    Membership.objects.filter(user=scene.rita).update(desk_limits={})
+@pytest.mark.parametrize(
+    ("grants", "limits", "above"),
+    [
+        (Grants.ANY, {}, 0),
+        (Grants.ANY, {"bank": {"EUR": 5}}, 0),
+        (Grants.LISTED, {"bank": {"EUR": 5}}, 6),
+        (Grants.LISTED, first_limit(10**6), 2),
+        (Grants.NONE, first_limit(10**6), 6),
+    ],
+)
+def test_view_and_receivers_follow_grants(
+    scene: Scene, grants: Grants, limits: Json, above: int
+) -> None:
+    Membership.objects.filter(user=scene.rita).update(desk_limits=limits, grants=grants)
+    Membership.objects.exclude(user=scene.rita).delete()  # nobody else may decide
 
     page = client_of(scene.rita).get(reverse("approvals"), {"view": "above"}).text
 
-    assert numbers_in(page) == []
-    assert "Above my limit 0" in words(page)
+    assert f"Above my limit {above}" in words(page)
+    listed = walk(scene, "view=above") if above else []
+    for one in Escalation.objects.filter(amount_minor__isnull=False):
+        card = client_of(scene.rita).get(reverse("approval", args=[one.pk])).context["card"]
+        told = card.most_minor == one.amount_minor, bool(people_who_may(one, roster_of(one)))
+        assert told == (one.pk not in listed,) * 2, one
 
 
 FILTERS: list[tuple[str, Iterable[int]]] = [

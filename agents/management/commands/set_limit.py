@@ -32,8 +32,9 @@ class Command(OperationCommand):
         currency = currency_of(desk, options["currency"])
         limit = limit_of(options["limit"], currency)
         part = members.set_limit(**given, desk=desk, currency=currency, limit_minor=limit)
-        granted = "any amount" if limit is None else f"at most {format_money(limit, currency)}"
-        if limit is None and (others := part.desk_limits.get(desk)):
-            limited = ", ".join(format_money(most, name) for name, most in sorted(others.items()))
-            granted = f"nothing in {currency} (limited: {limited})"
+        own = part.own_limits(desk)
+        granted = "any amount" if own is None else f"at most {format_money(limit or 0, currency)}"
+        if own is not None and currency not in own:
+            limited = ", ".join(format_money(most, name) for name, most in sorted(own.items()))
+            granted = f"nothing in {currency} (limited: {limited or 'every desk'})"
         return f"{part}, may grant {granted}"
