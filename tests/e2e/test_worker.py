@@ -1,6 +1,5 @@
 """Real processes: a worker, a model server over HTTP, the command line, kill -9 in the middle."""
 
-import json
 import os
 import signal
 import subprocess
@@ -141,18 +140,3 @@ def test_one_worker_waits_for_many_models_at_once(scene: Scene, model: ReplaySer
         waiting_for_a_model = running_now.count()
 
     assert waiting_for_a_model == 20
-
-
-def test_run_pattern_prints_exactly_one_document(scene: Scene) -> None:
-    ended = manage(
-        "run_pattern",
-        "supervisor",
-        "--goal",
-        "Refund 500 USD to user_id=42",
-        "--subject",
-        "42",
-        "--json",
-    )
-
-    assert ended.returncode == 0
-    assert json.loads(ended.stdout)["status"] == "ok"

@@ -291,16 +291,6 @@ def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) 
     assert approve(second, scene.rita, 80000).granted_minor == 80000
 
 
-def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
-    """The run may pay 2,000, she may grant 800, and 100 are left of the charge."""
-    run = go(scene.launch())
-    refund_by_phone(run, 110000)
-
-    no = refusal_of(run, scene.rita, 90000)
-
-    assert "USD 900.00 is more than the USD 100.00 that is left of the charge" in str(no)
-
-
 @pytest.mark.parametrize(
     ("refunded", "name", "amount", "says"),
     [

@@ -29,7 +29,6 @@ from agents.models import (
     Role,
     Run,
     Scope,
-    Step,
     SwitchStage,
 )
 from agents.notifications import fan_out
@@ -161,15 +160,6 @@ def test_call_for_two_people_says_so_until_the_first() -> None:
     half = session.outcome("k1")
 
     assert [one["waiting_for"] for one in (waits, half)] == ["two_people", "person"]
-
-
-def test_a_look_is_answered_while_a_refund_waits(scene: Scene) -> None:
-    session = asking(scene)
-
-    again = session.propose("k2", LOOK)
-
-    assert again["status"] == "executed"
-    assert session.outcome("k1")["status"] == "waiting"
 
 
 def test_calls_are_ruled_on_in_the_order_of_proposal(scene: Scene) -> None:
@@ -341,19 +331,6 @@ def test_a_session_whose_call_waits_for_a_person_is_not_silent(scene: Scene) -> 
     assert fresh(session.run).state == RunState.WAITING
 
 
-def test_paused_agent_reads_but_does_not_propose(scene: Scene) -> None:
-    session = Session(scene)
-    session.propose("k0", LOOK)
-    ExternalAgent.objects.filter(pk=session.agent.pk).update(paused_at=timezone.now())
-    session.agent.refresh_from_db()
-
-    with pytest.raises(refusal.Refused) as no:
-        session.put("k1", refund(500))
-    assert no.value.code == "agent_paused"
-    assert session.outcome("k0")["status"] == "executed"
-    assert not Step.objects.filter(run=session.run, kind="use", asked__tool="issue_refund")
-
-
 def test_only_an_agent_opens_a_run_of_this_pattern(scene: Scene) -> None:
     with pytest.raises(refusal.Refused) as no:
         scene.launch(pattern="external")
@@ -413,14 +390,6 @@ def test_the_policy_of_any_desk_has_a_part_for_agents() -> None:
     session.put("k0", ("read_account", {"account": "main"}))
     with pytest.raises(proposing.TooFast):
         session.put("k1", ("read_account", {"account": "main"}))
-
-
-def test_a_missing_argument_is_told_as_missing() -> None:
-    session = Session(bank_scene(), desk="bank", subject="main")
-
-    told = session.propose("k0", ("read_invoice", {"account": "main"}))
-
-    assert (told["status"], "missing" in told["sentence"]) == ("not_executed", True)
 
 
 def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:

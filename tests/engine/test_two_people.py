@@ -234,14 +234,6 @@ def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     assert request.climbs_at == at + timedelta(minutes=5)
 
 
-def test_a_policy_without_tiers_asks_nothing_more(tiered: Tiered) -> None:
-    put_tiers(tiered.scene, tiered.ada, None)
-    request = tiered.ask()
-
-    assert (request.tier, request.climbs_at, request.assigned_team) == (None, None, None)
-    assert say_yes(request, tiered.scene.rita, 80_000) == "adjusted"
-
-
 def test_a_team_or_a_desk_that_is_unknown_is_not_published(tiered: Tiered) -> None:
     for tiers, code in (
         ({"refunds": {"USD": [{"team": "nobody"}]}}, "unknown_team"),

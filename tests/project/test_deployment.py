@@ -77,13 +77,6 @@ def test_guide_counts_all_connections() -> None:
     assert f"its {TOOL_THREADS.threads} threads for tools" in told
 
 
-def test_guide_advises_no_idle_connections() -> None:
-    assert "manage.py serve" in (ROOT / "scripts/serve").read_text()
-    assert not any(
-        "OPSCONSOLE_CONNECTION_SECONDS" in SERVICES[name]["environment"] for name in OURS
-    )
-
-
 def test_only_who_seals_has_the_key_and_may_write_the_heads() -> None:
     keys = {name: environment(name)["OPSCONSOLE_AUDIT_KEY"] for name in OURS}
     volumes = {name: SERVICES[name].get("volumes", []) for name in OURS}
@@ -98,11 +91,6 @@ def test_only_who_seals_has_the_key_and_may_write_the_heads() -> None:
     for name in OURS:
         assert SERVICES[name]["read_only"]
         assert SERVICES[name]["cap_drop"] == ["ALL"]
-
-
-def test_there_are_a_database_two_workers_and_a_web() -> None:
-    assert {"postgres", "migrate", "web", "worker"} == set(SERVICES)
-    assert SERVICES["worker"]["deploy"]["replicas"] == 2
 
 
 # Set by the image or the host, for trials only, or unused under uvicorn.

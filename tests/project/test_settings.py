@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
@@ -106,22 +105,6 @@ def test_a_command_that_is_interrupted_ends_without_a_traceback() -> None:
     done = manage("shell", "-v", "0", "-c", "raise KeyboardInterrupt")
 
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
-
-
-def test_started_process_shares_data_and_settings() -> None:
-    program = "from django.conf import settings as s; print(s.DATA_DIR, s.OPSCONSOLE_LEASE_SECONDS)"
-
-    done = manage(
-        "shell",
-        "-v",
-        "0",
-        "-c",
-        program,
-        DJANGO_SETTINGS_MODULE="tests.settings",
-        OPSCONSOLE_LEASE_SECONDS="2",
-    )
-
-    assert done.stdout.strip() == f"{settings.DATA_DIR} 2.0"
 
 
 def read(value: str) -> Environment:

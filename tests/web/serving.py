@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Response, expect, sync_playwright
 
 from agents.models import Run
 from tests import browsers
@@ -32,7 +33,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-expect.set_options(timeout=60_000)  # milliseconds to wait for a state, on a busy machine
+PATIENT = 60_000  # milliseconds to wait for a state, on a busy machine
+expect.set_options(timeout=PATIENT)
+INTERRUPTED = ("interrupted by another navigation", "net::ERR_ABORTED")
 PASSWORD = "a-password-of-the-test"
 CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_", "reconnect failed")
 Desk = Callable[..., Page]
@@ -94,7 +97,22 @@ def open_page(browser: Browser, **context: Any) -> Page:
     A pulsing mark redraws a page sixty times a second. Playwright enables motion in each
     context that does not say otherwise, whatever the browser's flags are.
     """
-    return browser.new_context(reduced_motion="reduce", **context).new_page()
+    page = browser.new_context(reduced_motion="reduce", **context).new_page()
+    page.set_default_timeout(PATIENT)
+    page.goto = partial(_go, page, page.goto)  # type: ignore[method-assign]
+    return page
+
+
+def _go(page: Page, goto: Callable[..., Response | None], url: str) -> Response | None:
+    """Go to an address, after whatever navigation is still under way has ended."""
+    for _ in range(20):
+        try:
+            return goto(url)
+        except Error as error:
+            if not any(why in str(error) for why in INTERRUPTED):
+                raise
+            page.wait_for_timeout(100)
+    return goto(url)
 
 
 def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:
