@@ -170,7 +170,7 @@ function showSending(form, words) {
   said.setAttribute("role", "status");
   (form.querySelector(".acts") ?? form).append(said);
   said.textContent = words;
-  form.querySelectorAll("[type=submit]").forEach((button) => button.setAttribute("aria-disabled", String(words === SENDING)));
+  [...form.elements].filter((one) => one.type === "submit").forEach((button) => button.setAttribute("aria-disabled", String(words === SENDING)));
   if (!words) said.remove();
 }
 
@@ -204,7 +204,7 @@ document.addEventListener("submit", async (event) => {
   if (!isThere) return endSending(form), sayUnsent();
   // An update may have put its like in the place of a form in which nothing is typed, as of a claim.
   const isTyped = form.querySelector("input:not([type=hidden]), textarea, select");
-  const here = form.isConnected || isTyped ? form : [...document.forms].find((other) => other.action === form.action);
+  const here = form.isConnected || isTyped ? form : [...document.forms].find((other) => other.action === form.action && other.id === form.id);
   if (!here?.isConnected || here.closest("[data-withheld]:not([data-withheld=yes])")) return endSending(form);
   if (form.dataset.unsent) sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
   else if (form.id === "dform" && isBegun(form)) store({ ...storedDraft(), isSent: true });
@@ -373,9 +373,9 @@ document.addEventListener("DOMContentLoaded", () => {
   showMarks();
   mayChange(true);
   showPlace();
-  const sent = document.querySelector("#strip [data-draft]")?.dataset.draft;
-  if (sent) sessionStorage.removeItem(`draft/${sent}`);
-  isUnread = Boolean(sent);
+  const left = document.querySelector("#strip [data-draft]");
+  if (left && !("waits" in left.dataset)) sessionStorage.removeItem(`draft/${left.dataset.draft}`);
+  isUnread = Boolean(left);
   holdButtons();
   setTimeout(() => {
     isUnread = false;

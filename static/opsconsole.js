@@ -414,7 +414,7 @@ document.addEventListener("keydown", (event) => {
     const isOnCard = event.target.matches?.("#card :not(a, button, summary)");
     const form = event.target.closest?.(".dform") ?? (isOnCard ? document.querySelector(".dform") : null);
     const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && b.matches(":enabled"));
-    if (button) form.requestSubmit(button);
+    if (button) button.form.requestSubmit(button);
     return;
   }
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && search()) return event.preventDefault();

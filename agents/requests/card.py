@@ -114,7 +114,8 @@ class Card:
     passed: Sequence[Json]  # the other rulings
     most_minor: int | None  # the most that this person may grant; None: there is no amount
     may_grant_all: bool
-    others: Sequence[str]  # people who may grant what this person may not
+    above: str  # why this person cannot grant it all, and who can; "": they can
+    passes_to: str  # the person who gets it if this one passes it on; "": nobody
     entitled: Entitlement  # as to tiers and the first of two approvals
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what was then executed
@@ -248,6 +249,12 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         is_free=not claimed_by or is_mine,
         is_possible=switch is None and hindered is None and entitled.may_say_yes,
     )
+    limit = part.limit_minor(run.desk, escalation.currency)
+    is_above = not may_grant_all and not withheld
+    able = _able(escalation, user, around.roster()) if is_above or entitled.below else []
+    if switch or hindered or withheld not in ("", "yes") or _is_short(known.left_minor, wanted):
+        able = []  # nobody can approve it
+    passes_to = next((name for name in able if name != str(escalation.assigned_to)), "")
     decisions, same = _about_the_same(escalation)
     why = came_to_nothing(escalation, effect)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
@@ -282,6 +289,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
             may_say_yes=not withheld,
             may_send_back=not hindered and kept is None,
             entitled=entitled,
+            passes_to=passes_to,
         ),
         fields=fields,
         withheld=withheld,
@@ -295,11 +303,12 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         passed=[one for one in rulings if not _is_hit(one)],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or not is_open else _others(escalation, around.roster()),
+        above=_above(escalation, limit, most, known.left_minor, able) if is_above else "",
+        passes_to=passes_to,
         entitled=entitled,
         refusal=refusal,
         effect=effect,
-        limit_minor=part.limit_minor(run.desk, escalation.currency),
+        limit_minor=limit,
         claimed_by=claimed_by,
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
@@ -492,9 +501,34 @@ def _is_hit(ruling: Json) -> bool:
     return bool(ruling["verdict"] != "approve")
 
 
-def _others(escalation: Escalation, roster: Roster) -> list[str]:
-    """Return the people who may grant the request, lowest own limit first."""
-    return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
+def _able(escalation: Escalation, user: User, roster: Roster) -> list[str]:
+    """Return others who may grant the request, lowest own limit first."""
+    able = [one.user for _, one in people_who_may(escalation, roster) if one.user_id != user.pk]
+    return [one.get_username() for one in able]
+
+
+def _is_short(left: int | None, wanted: int | None) -> bool:
+    return left is not None and left < (wanted or 0)
+
+
+def _above(
+    escalation: Escalation, limit: int | None, most: int | None, left: int | None, able: list[str]
+) -> str:
+    """Say why this person cannot grant all of it, and who can."""
+    asked, currency = escalation.asked, escalation.currency
+    if left is not None and _is_short(left, escalation.amount_minor):
+        return f"{format_money(left, currency)} is left, less than {asked}."
+    why = f"You may still approve {format_money(most or 0, currency)} of {asked}."
+    if limit == most:
+        why = f"{asked} is above your limit of {format_money(limit or 0, currency)}."
+    if able:
+        return f"{why} {' or '.join(able[:OTHERS])} may approve it."
+    admins = Membership.objects.filter(
+        workspace=escalation.workspace_id, role=Role.ADMIN, user__is_active=True
+    )
+    names = admins.order_by("user__username").values_list("user__username", flat=True)[:OTHERS]
+    ask = f" Ask an admin to raise a limit: {' or '.join(names)}." if names else ""
+    return f"{why} Nobody else may approve it.{ask}"
 
 
 def _published_version(escalation: Escalation) -> int | None:

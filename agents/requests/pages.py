@@ -42,7 +42,7 @@ from agents.requests.queue import (
     strip_of,
     view_addresses,
 )
-from agents.requests.words import kind_of_request
+from agents.requests.words import PASSES_ON, kind_of_request
 from agents.runs import kill_switch
 from agents.runs.changes import labelled_argument
 from agents.runs.pages import show_run
@@ -241,11 +241,12 @@ def _typed_in(posted: QueryDict) -> str:
 def _opening_answer(wanted: str, card: Card) -> str:
     """Return the answer to preselect: the sent one, or else the plainest approval.
 
-    None where a person has to compare something first, or can only refuse.
+    None where a person has to compare something first, or can only refuse. What a person cannot
+    grant they pass on.
     """
     offered = [choice.verdict for choice in card.choices]
     plainest = () if card.compares_first else (APPROVE, ADJUST)
-    return next((verdict for verdict in (wanted, *plainest) if verdict in offered), "")
+    return next((verdict for verdict in (wanted, PASSES_ON, *plainest) if verdict in offered), "")
 
 
 def _fields(card: Card) -> list[str]:
@@ -339,8 +340,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         return _show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (sharing.Claimed, deciding.AlreadyDecided) as first:
         return _show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
-    line = line_of(queue, reviewer(user, at=timezone.now()), pk, escalation)
-    return redirect(queue.address(line.following, done=str(pk)))
+    return _show_next(user, queue, escalation)
 
 
 def _read_decision(request: HttpRequest, escalation: Escalation) -> Decision:
@@ -425,7 +425,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
         note = request.POST.get("note", "")
         sharing.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
 
-    return _change(request, pk, change)
+    return _change(request, pk, change, leaves=True)
 
 
 @action
@@ -440,7 +440,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
         until = at + timedelta(minutes=int(minutes))
         sharing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
 
-    return _change(request, pk, change)
+    return _change(request, pk, change, leaves=True)
 
 
 @action
@@ -466,9 +466,16 @@ def comment(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _change(
-    request: HttpRequest, pk: int, change: Callable[[Escalation, User, datetime], None]
+    request: HttpRequest,
+    pk: int,
+    change: Callable[[Escalation, User, datetime], None],
+    *,
+    leaves: bool = False,
 ) -> HttpResponse:
-    """Make a change to a request: 422 for a bad form, 409 if it is not allowed (any more)."""
+    """Make a change to a request: 422 for a bad form, 409 if it is not allowed (any more).
+
+    After one by which the person leaves it to others, the next request is shown.
+    """
     user = access.person(request)
     escalation = access.escalation_to_decide(user, pk)
     try:
@@ -477,4 +484,11 @@ def _change(
         return _show_card(request, escalation, notice=str(bad), status=422)
     except (sharing.Claimed, refusal.Refused) as no:
         return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    return redirect(read_queue(request.GET).address(pk))
+    queue = read_queue(request.GET)
+    return _show_next(user, queue, escalation) if leaves else redirect(queue.address(pk))
+
+
+def _show_next(user: User, queue: QueueAddress, left: Escalation) -> HttpResponse:
+    """Continue with the next request of the view, or its list; a line says who has the one left."""
+    line = line_of(queue, reviewer(user, at=timezone.now()), left.pk, left)
+    return redirect(queue.address(line.following, done=str(left.pk)))

@@ -62,6 +62,7 @@ from agents.shell.formats import (
 )
 from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, FormField, Keyset, Page, newest
 from agents.shell.pages import whole_number
+from agents.shell.refusal import time_here
 from agents.tools import argument_in_words
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
@@ -697,6 +698,10 @@ class _JustDecided:
     outcome: SafeString
 
     @property
+    def waits(self) -> bool:
+        return self.escalation.decided_at is None
+
+    @property
     def role(self) -> str:
         """Return what gives it its colour, as its chip's."""
         return standing_of(self.escalation)[0]
@@ -711,25 +716,36 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
         access.escalations_of(user)
         .filter(pk=pk)
         .annotate(carried=FilteredRelation("effect"))
-        .select_related(_EFFECT, "run", "decided_by", "approval__by")
+        .select_related(_EFFECT, "run", "decided_by", "approval__by", *_HOLDERS)
     )
     escalation = with_effect.order_by("carried__pk").first()
     if escalation is None:
         return None
     if escalation.decided_at is None:
-        first = escalation.approval
-        if first is None:
-            return None
-        who = "you" if first.by_id == user.pk else first.by.get_username()  # who wants another sum
-        amount = first.granted or "it"
-        words = format_html("{} approved {}, as the first of two people.", who, amount)
-        return _just_decided(escalation, words)
+        words = _left_to_others(escalation, user)
+        return _just_decided(escalation, words) if words else None
     effect: Effect | None = getattr(escalation, "carried", None) or sent_since(escalation)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)
     return _just_decided(
         escalation, outcome(escalation, effect, called, why=why, at=timezone.now())
     )
+
+
+def _left_to_others(escalation: Escalation, user: User) -> SafeString:
+    """Say who has an open request that the person just left; "" if nobody has."""
+    first, to = escalation.approval, escalation.assigned_to or escalation.assigned_team
+    snoozes = escalation.snoozes.filter(user=user, until__gt=timezone.now())
+    until = snoozes.values_list("until", flat=True).first()
+    if until:
+        return format_html("snoozed for you until {}. Its deadline stays.", time_here(until))
+    if first:
+        who = "you" if first.by_id == user.pk else first.by.get_username()  # who wants another sum
+        amount = first.granted or "it"
+        return format_html("{} approved {}, as the first of two people.", who, amount)
+    if to and to != user:
+        return format_html("assigned to <bdi>{}</bdi>. Its deadline stays.", to)
+    return SafeString("")
 
 
 def _just_decided(escalation: Escalation, outcome: SafeString) -> _JustDecided:

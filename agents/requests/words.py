@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from math import inf
 
 from django.contrib.auth.models import User
 from django.utils.html import conditional_escape, format_html
@@ -40,7 +39,7 @@ from agents.engine.deciders import OPEN_TO_ALL, Roster, demand_for, people_who_m
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.ending import CARRIED_OUT, OWN_ENDS
 from agents.engine.tools.gateway import SETTLED
-from agents.models import Approval, Effect, Escalation, Membership, Step
+from agents.models import Approval, Effect, Escalation, Step
 from agents.policies.words import why_not
 from agents.requests.deciding import SAW_NONE, lapse_in_words, membership_of
 from agents.requests.form import FormField
@@ -62,7 +61,14 @@ from agents.tools import (
     request_of,
 )
 
-_CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
+PASSES_ON = "pass"  # to somebody who may decide it: no decision, so no answer of the table
+_CLASSES = {
+    PASSES_ON: "if-pass",
+    ADJUST: "if-adjust",
+    APPROVE: "if-as-is",
+    SEND_BACK: "if-back",
+    REJECT: "if-reject",
+}
 _KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
 # The question about a change, until somebody has changed something.
 _EITHER = '<span class="if-unchanged">{}</span><span class="if-changed">{}</span>'
@@ -193,6 +199,7 @@ def choices(
     may_say_yes: bool,
     may_send_back: bool,
     entitled: Entitlement,
+    passes_to: str,
 ) -> list[Choice]:
     """Return the answers open to a person, in the order of the form.
 
@@ -208,6 +215,10 @@ def choices(
         REJECT: True,
     }
     found, follows = [], following_of(escalation)
+    if passes_to:
+        asks = what_awaits(escalation, name, first)
+        button = format_html("Pass to <bdi>{}</bdi>", passes_to)
+        found.append(Choice(PASSES_ON, "Pass on", asks, button, "p"))
     for answer in kind.answers:
         answer = follows.use if follows and answer.verdict == APPROVE else answer
         if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
@@ -438,14 +449,6 @@ def _no_braces(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Receiver:
-    """A person or team to hand a request to: as a form value, and in words."""
-
-    value: str
-    label: str
-
-
-@dataclass(frozen=True)
 class Entitlement:
     """What a person may do about a waiting request."""
 
@@ -455,7 +458,6 @@ class Entitlement:
     is_first: bool = False  # the person gave it
     is_party: bool = False  # the person is a party to a run that takes two approvals
     below: str = ""  # why the person may not approve
-    receivers: Sequence[_Receiver] = ()  # those who may, lowest limit first
     lacks_second: bool = False  # nobody is left to give the second approval
 
     @property
@@ -485,7 +487,7 @@ def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Rost
             lapsed = lapse_in_words(first, no)
             first = None
     able = people_who_may(escalation, people)
-    may = [(most, one) for most, one in able if one.user_id != user.pk]
+    others = any(one.user_id != user.pk for _, one in able)
     return Entitlement(
         demand,
         first=first,
@@ -494,8 +496,7 @@ def entitlement_of(escalation: Escalation, user: User, roster: Callable[[], Rost
         is_party=demand.people > 1 and user.pk in people.parties,
         below=""
         if demand.admits(people.slugs(user.pk))
-        else above_tier(escalation, demand, bool(may), people),
-        receivers=_receivers(escalation, demand, may, people) if demand.place is not None else (),
+        else above_tier(escalation, demand, others, people),
         lacks_second=demand.people > 1 and len(able) + bool(first) < MOST_PEOPLE,
     )
 
@@ -506,36 +507,6 @@ def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: 
     is_able = any(one.user_id == by for one in people.reviewers) and by not in people.parties
     is_same = first.action_sha256 == escalation.action_sha256
     return is_able and is_same and demand.admits(people.slugs(by))
-
-
-def _receivers(
-    escalation: Escalation,
-    demand: Demand,
-    may: Sequence[tuple[float, Membership]],
-    people: Roster,
-) -> list[_Receiver]:
-    """Return the teams that may decide, then each person, by name and limit.
-
-    The present holder is left out.
-    """
-    mine, theirs = escalation.assigned_to_id, escalation.assigned_team_id
-    ours = {team for _, one in may for team in people.teams[one.user_id] if team.pk != theirs}
-    names = {team.slug: team.name for team in ours}
-    found = [
-        _Receiver(f"team:{slug}", f"the team {names[slug]}")
-        for slug in dict.fromkeys(demand.teams or ())
-        if slug in names
-    ]
-    currency, asked = escalation.currency, demand.teams or ()
-    for most, one in may:
-        if one.user_id == mine:
-            continue
-        limit = "any amount" if most == inf else f"up to {format_money(int(most), currency)}"
-        name = one.user.get_username()
-        inside = [team.name for team in people.teams[one.user_id] if team.slug in asked]
-        of = f" of {' and '.join(inside)}" if inside else ""
-        found.append(_Receiver(f"person:{name}", f"{name}{of}, {limit}"))
-    return found
 
 
 # A picture of how far a measured value is from its limit.

@@ -175,6 +175,7 @@ def test_card_offers_as_proposed_only_within_own_limit(
     set_limit("1000.00", *IN_EUR)
     assert 'value="approve"' not in card()
     assert "Up to EUR 1,000.00, your approval limit." in words(card())
+    assert f"{held.asked} is above your limit of EUR 1,000.00." in words(card())
 
     tool = TOOLS["transfer_money"]
     of_day = replace(tool, may_change={"on": tool.may_change["on"]})
@@ -183,7 +184,7 @@ def test_card_offers_as_proposed_only_within_own_limit(
         monkeypatch.setitem(TOOLS, "transfer_money", other)
         shown = card()
         answers = [verdict for verdict in ("adjust", "approve") if f'value="{verdict}"' in shown]
-        assert (answers, "There is no amount that you can approve." in shown) == ([], True)
+        assert (answers, "above your limit of EUR 1,000.00" in shown) == ([], True)
 
 
 def test_a_limit_in_one_currency_is_none_of_another() -> None:

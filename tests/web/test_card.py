@@ -58,6 +58,26 @@ def test_card_counts_open_requests_on_one_charge(scene: Scene, ada: User) -> Non
     assert 'value="adjust" checked' not in card
 
 
+def test_card_above_a_limit_is_passed_on(scene: Scene) -> None:
+    run = go(scene.launch("Anna (customer 42) asks for a refund of 1200 USD of her annual plan."))
+    escalation = run.escalations.get()
+    alone = card_of("rita", escalation)
+    limits = {"small": 100_000, "mara": 120_000, "boss": None}
+    for name, minor in limits.items():
+        part = scene.add(name, Role.REVIEWER).memberships.get()
+        part.desk_limits = {"refunds": {"USD": minor}} if minor else {}
+        part.save()
+    scene.add("chief", Role.ADMIN)
+
+    assert "Nobody else may approve it." in alone
+    card = card_of("rita", escalation)
+    assert "USD 1,200.00 is above your limit of USD 800.00. mara or boss or chief may" in card
+    assert 'value="pass"\n            checked' in card
+    assert 'form="pass" name="to" value="person:mara"' in card
+    for able in ("mara", "boss", "chief"):
+        assert 'value="pass"' not in card_of(able, escalation)
+
+
 def test_card_lists_decisions_however_many_requests_wait(scene: Scene, ada: User) -> None:
     asks = "Anna (customer 42) asks for a refund of {} USD of her annual plan."
     scene.publish({**STRICT.as_json(), "open_per_subject": 100}, ada)
