@@ -30,11 +30,7 @@ def test_generated_requests_are_answered_as_described(scene: Scene, tmp_path: Pa
         command += ["--exclude-path-regex", "events"]  # which stay open
         command += ["--header", f"Authorization: Bearer {key}", "--checks", ",".join(CHECKS)]
         command += [
-            "--phases",
-            "examples,coverage,fuzzing,stateful",
-            "--max-examples",
-            "12",
-            "--seed",
+            *("--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "12", "--seed"),
             "1",
         ]
         ran = subprocess.run(

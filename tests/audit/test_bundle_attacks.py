@@ -314,32 +314,12 @@ def add_to_a_part(copy: Copy) -> None:
 
 
 ATTACKS = [
-    invent_run_of_the_future,
-    add_what_nothing_covers,
-    add_to_a_head,
-    add_to_a_part,
-    say_it_is_archived,
-    remove_run,
-    remove_run_and_leave_heads,
-    remove_every_chain,
-    hide_own_part,
-    repeat_as_it_was,
-    cut_with_the_date,
-    cut_and_tell_of_it,
-    repeat,
-    replace_run,
-    invent_run,
-    rename_run,
-    shorten,
-    swap_heads,
-    swap_what_heads_say,
-    head_twice,
-    heads_at_the_end,
-    head_of_another_copy,
-    claim_the_other_workspace,
-    claim_another_name,
-    move_a_head_in_time,
-    number_a_head_by_true,
+    *(invent_run_of_the_future, add_what_nothing_covers, add_to_a_head, add_to_a_part),
+    *(say_it_is_archived, remove_run, remove_run_and_leave_heads, remove_every_chain),
+    *(hide_own_part, repeat_as_it_was, cut_with_the_date, cut_and_tell_of_it, repeat, replace_run),
+    *(invent_run, rename_run, shorten, swap_heads, swap_what_heads_say, head_twice),
+    *(heads_at_the_end, head_of_another_copy, claim_the_other_workspace, claim_another_name),
+    *(move_a_head_in_time, number_a_head_by_true),
 ]
 
 

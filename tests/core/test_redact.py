@@ -37,13 +37,9 @@ def test_what_is_personal_is_masked(text: str, left: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Refund 1200.00 USD of 2026-11-21 for user_id=42",
-        "4111 1111 1111 1112",
-        "2026-11-21 12 00 4900 1200",
-        "gb28nwbk60161331926819",
-        "Write to Refunds@desk.example",
-        "user@host and @mention",
-        "4" * 40,
+        *("Refund 1200.00 USD of 2026-11-21 for user_id=42", "4111 1111 1111 1112"),
+        *("2026-11-21 12 00 4900 1200", "gb28nwbk60161331926819", "Write to Refunds@desk.example"),
+        *("user@host and @mention", "4" * 40),
     ],
 )
 def test_what_only_looks_like_it_stays(text: str) -> None:
@@ -75,23 +71,12 @@ OWN = "correct-horse-battery"
 @pytest.mark.parametrize(
     "text",
     [
-        "4111/1111/1111/1111",
-        "4111_1111_1111_1111",
-        "4111,1111,1111,1111",
-        "4111, 1111, 1111, 1111",
-        "4111  1111  1111  1111",
-        "4111\t1111\t1111\t1111",
-        "4111\n1111\n1111\n1111",
-        "4111\r\n1111\r\n1111\r\n1111",
-        "4111 - 1111 - 1111 - 1111",
-        "\uff14\uff11\uff11\uff11 1111 1111 1111",
-        "\u0664\u0661\u0661\u0661 1111 1111 1111",
-        "4\u200b111111111111111",
-        "4111\u20131111\u20131111\u20131111",
-        "3782/822463/10005",
-        "4111|1111|1111|1111",
-        "4111·1111·1111·1111",
-        "4111 * 1111 * 1111 * 1111",
+        *("4111/1111/1111/1111", "4111_1111_1111_1111", "4111,1111,1111,1111"),
+        *("4111, 1111, 1111, 1111", "4111  1111  1111  1111", "4111\t1111\t1111\t1111"),
+        *("4111\n1111\n1111\n1111", "4111\r\n1111\r\n1111\r\n1111", "4111 - 1111 - 1111 - 1111"),
+        *("\uff14\uff11\uff11\uff11 1111 1111 1111", "\u0664\u0661\u0661\u0661 1111 1111 1111"),
+        *("4\u200b111111111111111", "4111\u20131111\u20131111\u20131111", "3782/822463/10005"),
+        *("4111|1111|1111|1111", "4111·1111·1111·1111", "4111 * 1111 * 1111 * 1111"),
         "4111)(1111)(1111)(1111",
     ],
 )
@@ -120,11 +105,8 @@ def test_an_iban_is_masked_however_it_is_spelled(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "4100\n1200\n500\n3000\n20",
-        "4111, 11, 1111, 111111",
-        "42, 1200, 500, 49, 2026, 11",
-        "4111, 1111, 1111, 1111, 1111",
-        "1000, 4111, 1111, 1111, 1111",
+        *("4100\n1200\n500\n3000\n20", "4111, 11, 1111, 111111", "42, 1200, 500, 49, 2026, 11"),
+        *("4111, 1111, 1111, 1111, 1111", "1000, 4111, 1111, 1111, 1111"),
         "Sales of 4,820 and 1,200.00 and 3,100.50",
     ],
 )
@@ -226,10 +208,8 @@ def test_a_secret_is_masked_under_every_policy(text: str, left: str, kinds: list
 @pytest.mark.parametrize(
     "text",
     [
-        "any word",
-        "sk-learn and pk-something are names",
-        "the basic understanding of bearer-instruments",
-        "password: see below; secret: none",
+        *("any word", "sk-learn and pk-something are names"),
+        *("the basic understanding of bearer-instruments", "password: see below; secret: none"),
         "Reset the password please; the token is invalid, the secret is safe",
         "password reset: the password expired, a new password follows",
         "token=60000 of max_tokens: 120,000; key: rf_42_0123456789ab",
@@ -237,8 +217,7 @@ def test_a_secret_is_masked_under_every_policy(text: str, left: str, kinds: list
         "https://example.org:8080/a and write to Refunds@desk.example",
         "rf_42_0123456789ab and em_42_0123456789ab",
         "e9d3964c0ffee0123456789abcdef0123456789abcdef0123456789abcdef01",
-        "https://example.org/a/path/that/is/long.html",
-        "eyJ is how a web token begins.",
+        *("https://example.org/a/path/that/is/long.html", "eyJ is how a web token begins."),
     ],
 )
 def test_what_opens_nothing_stays(text: str) -> None:

@@ -18,14 +18,10 @@ TOOLS = ("transfer_money", "add_payee", "issue_refund")
 @pytest.mark.parametrize(
     "text",
     [
-        "Done.",
-        "The transfer of EUR 480.00 will be transferred to Nordlicht Energie.",
-        "EUR 480.00 has been successfully transferred.",
-        "I have paid the invoice INV-7.",
-        "We'll now send EUR 50.00 to P-101.",
-        "I will proceed: I will add the payee P-105.",
-        "Anna was refunded USD 500.00.",
-        "The payment was made. It was not late.",
+        *("Done.", "The transfer of EUR 480.00 will be transferred to Nordlicht Energie."),
+        *("EUR 480.00 has been successfully transferred.", "I have paid the invoice INV-7."),
+        *("We'll now send EUR 50.00 to P-101.", "I will proceed: I will add the payee P-105."),
+        *("Anna was refunded USD 500.00.", "The payment was made. It was not late."),
     ],
 )
 def test_it_claims(text: str) -> None:
@@ -35,15 +31,11 @@ def test_it_claims(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Delta Freight is blocked.",
-        "The account has EUR 5,000.00, and it is completely free.",
+        *("Delta Freight is blocked.", "The account has EUR 5,000.00, and it is completely free."),
         "The account has EUR 5,000.00, of which EUR 4,520.00 is free.",
-        "Nothing was transferred, as the invoice is unknown.",
-        "The refund could not be issued.",
-        "I cannot pay this.",
-        "The charge is 40 days old and the window has 30 days.",
-        "If it were due, it would be paid.",
-        "",
+        *("Nothing was transferred, as the invoice is unknown.", "The refund could not be issued."),
+        *("I cannot pay this.", "The charge is 40 days old and the window has 30 days."),
+        *("If it were due, it would be paid.", ""),
     ],
 )
 def test_it_claims_nothing(text: str) -> None:
@@ -88,14 +80,16 @@ def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "Anna Müller",
-        "Анна",
-        "Ελένη",
-        "田中さん",
-        "Zoë’s plan",
-        "Анна and Max",
-        "5 µg",
-        "1,200 €",
+        *(
+            "Anna Müller",
+            "Анна",
+            "Ελένη",
+            "田中さん",
+            "Zoë’s plan",
+            "Анна and Max",
+            "5 µg",
+            "1,200 €",
+        ),
         "",
     ],
 )

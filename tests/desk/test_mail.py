@@ -199,12 +199,8 @@ def test_a_mail_that_cannot_be_written_is_refused(
 @pytest.mark.parametrize(
     "address",
     [
-        "",
-        "anna",
-        "anna@example.com,max@example.com",
-        "anna@example.com; max@example.com",
-        "Anna <anna@example.com>",
-        "anna@example.com\nBcc: max@example.com",
+        *("", "anna", "anna@example.com,max@example.com", "anna@example.com; max@example.com"),
+        *("Anna <anna@example.com>", "anna@example.com\nBcc: max@example.com"),
         "anna@example.com\r\n\r\nHello",
     ],
 )

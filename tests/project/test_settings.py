@@ -143,12 +143,9 @@ def test_wrong_setting_is_named_with_allowed_values(
 @pytest.mark.parametrize(
     "value",
     [
-        "ftp://models.example.com",
-        "models.example.com/v1",
-        "https://",
+        *("ftp://models.example.com", "models.example.com/v1", "https://"),
         "https://omar:hunter2@models.example.com/v1",
-        "https://models.example.com/v1?key=hunter2",
-        "https://models.example.com:port/v1",
+        *("https://models.example.com/v1?key=hunter2", "https://models.example.com:port/v1"),
         "https://[::1/v1",
     ],
 )
@@ -258,13 +255,9 @@ def test_postgresql_address_overrides_our_limits() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "mysql://omar:hunter2@db/ops",
-        "postgres://omar:hunter2@db:port/ops",
-        "postgres://omar:hunter2@db",
-        "postgres://omar:hunter2/+x@db/ops",
-        "sqlite://:memory:",
-        "sqlite://",
-        "hunter2",
+        *("mysql://omar:hunter2@db/ops", "postgres://omar:hunter2@db:port/ops"),
+        *("postgres://omar:hunter2@db", "postgres://omar:hunter2/+x@db/ops", "sqlite://:memory:"),
+        *("sqlite://", "hunter2"),
     ],
 )
 def test_unknown_database_is_refused_without_its_password(url: str) -> None:

@@ -148,14 +148,8 @@ def takes_what_it_does_not_say(call, *, x): ...  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     "function",
     [
-        takes_a_float,
-        takes_anything,
-        takes_a_moment,
-        takes_a_mapping,
-        takes_bytes,
-        takes_a_place,
-        takes_a_text_for_a_number,
-        takes_a_number_for_a_yes,
+        *(takes_a_float, takes_anything, takes_a_moment, takes_a_mapping, takes_bytes),
+        *(takes_a_place, takes_a_text_for_a_number, takes_a_number_for_a_yes),
         takes_what_it_does_not_say,
     ],
 )
