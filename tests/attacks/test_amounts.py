@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from agents.core.json_forms import BadJson, parse
+from agents.core.limits import IN_WORKSPACE
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
-from agents.desks.refunds.limits import STRICT
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.cases import read_human
 from agents.shell import refusal
@@ -20,7 +20,7 @@ from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go, payments
-from tests.limits import first_limit
+from tests.limits import first_limit, with_part
 from tests.web.test_pages import client_of, form
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -156,7 +156,7 @@ def test_a_recorded_person_has_a_cap_that_is_an_amount() -> None:
 @pytest.mark.proves("I6")
 def test_a_policy_file_holds_whole_minor_units_only(scene: Scene, tmp_path: Path) -> None:
     admin(scene)
-    text = json.dumps({**STRICT.as_json(), "auto_limit_minor": "HERE"})
+    text = json.dumps(with_part(caps={"USD": {IN_WORKSPACE: "HERE"}}).as_json())
     file = tmp_path / "policy.json"
     held = {}
 
@@ -167,7 +167,7 @@ def test_a_policy_file_holds_whole_minor_units_only(scene: Scene, tmp_path: Path
         if ended.code == 0:
             workspace = Workspace.objects.select_related("policy").get(pk=scene.workspace.pk)
             assert workspace.policy is not None
-            held[token] = workspace.policy.limits().part_of("refunds", "limits")["auto_limit_minor"]
+            held[token] = workspace.policy.limits().caps_of("refunds")["USD"][IN_WORKSPACE]
 
     whole = [text for text in (*AS_TEXT, "0", "-0", "1000000000000000") if "." not in text]
     assert held == {text: int(text) for text in whole}

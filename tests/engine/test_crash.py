@@ -115,9 +115,10 @@ ROUTING, WORKFLOW, ORCHESTRATOR = "routing", "workflow", "orchestrator"
 REPLY, MEMO, PAY = "customer-reply", "exception-memo", "pay-bill"
 
 
-def bank_without_caps() -> Scene:
+def bank_with_high_caps() -> Scene:
+    """The runs pay more in a day than the desk's own caps allow."""
     scene = bank.bank_scene()
-    own = {**DESKS["bank"].document(), "caps": {}}  # the runs pay more in a day than they allow
+    own = {**DESKS["bank"].document(), "caps": {"EUR": {"workspace_daily_minor": 10**9}}}
     scene.publish(with_desk("bank", own), User.objects.get(username="ada"))
     return scene
 
@@ -146,7 +147,7 @@ def as_told(run: Run) -> Any:
         (set_scene, WORKFLOW, MEMO, SIGNED_OFF, (1, 0, [])),
         (set_scene, ORCHESTRATOR, "", "Prepare the morning report.", (0, 0, [])),
         pytest.param(
-            *(bank_without_caps, WORKFLOW, PAY, "", (0, 0, [("P-101", 48000)])),
+            *(bank_with_high_caps, WORKFLOW, PAY, "", (0, 0, [("P-101", 48000)])),
             marks=pytest.mark.both,
         ),
     ],
