@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Role
+from agents.overview.pages import first_steps
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
 from agents.runs import kill_switch
@@ -59,6 +60,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         "stops": cache(lambda: kill_switch.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "has_agents": any(map(has_agents, parts)),
+        "first_steps": cache(lambda: first_steps(user)),
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_see_figures": any(
             part.role in (*DECIDES, Role.AUDITOR) or getattr(part, "is_lead", False)

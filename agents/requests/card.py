@@ -433,7 +433,7 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
     """Return earlier decisions about the same subject, newest first, and similar open requests.
 
     Those are of the same kind, about the same resource and, if it names one, for the same other
-    party, such as a payee. In a demo each launch has its own book, where the resource may recur.
+    party, such as a payee. In a demo each launch has its own book.
     """
     if not escalation.subject_key:
         return [], []
@@ -459,13 +459,10 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
 
 
 def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> str:
-    """Say by how much open requests on the same money exceed what is left of it; "": they do not.
-
-    A demo's other books have money of their own.
-    """
+    """Say by how much open requests on the same money exceed what is left of it, or return ""."""
     left, currency = known.left_minor, escalation.currency
-    others = [one.request for one in same if one.request.run.book_id == escalation.run.book_id]
-    asked = [one.amount_minor or 0 for one in (escalation, *others) if one.currency == currency]
+    requests = (escalation, *(one.request for one in same))
+    asked = [one.amount_minor or 0 for one in requests if one.currency == currency]
     if left is None or len(asked) < 2 or sum(asked) <= left:
         return ""
     least = "At least " if len(same) == OPEN else ""
@@ -477,16 +474,17 @@ def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> s
 
 
 def _same_query() -> QuerySet[Escalation]:
-    one = Q(run__book=Param("book"), resource=Param("resource")) | Q(run__book__is_isolated=True)
     # Of the subject's runs, by their index. Only the reference profile lets other runs act on it.
     others = Escalation.objects.filter(
         workspace_id=Param("workspace"),
         run__workspace=Param("workspace"),
         run__desk=Param("desk"),
         run__subject_key=Param("subject"),
+        run__book=Param("book"),  # each launch of a demo has one of its own
         subject_key=Param("subject"),
     ).exclude(pk=Param("pk"))
-    money = others.filter(one, amount_minor__isnull=False, kind=Param("kind"))
+    same = others.filter(resource=Param("resource"), kind=Param("kind"))
+    money = same.filter(amount_minor__isnull=False)
     waits = money.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:OPEN]
     decided = others.filter(decided_at__isnull=False).order_by("-decided_at", "-pk")
     found = others.filter(Q(pk__in=waits) | Q(pk__in=decided.values("pk")[:_EARLIER]))

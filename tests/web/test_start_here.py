@@ -1,5 +1,6 @@
 """The demo's first steps, and the button to continue as another person: only in the demo."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run, Workspace
+from agents.overview import pages as overview
 from agents.people import workspaces
 from tests.engine.scene import Scene, go
 from tests.web.test_pages import client_of
@@ -29,7 +31,9 @@ def become(client: Client, name: str) -> int:
 
 
 @pytest.mark.slow
-def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> None:
+def test_the_steps_are_led_through_and_then_gone(
+    scene: Scene, demo: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene.add("auditor", Role.AUDITOR)
     client = client_of(scene.eve)
 
@@ -43,6 +47,7 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
 
     home = client.get("/").content.decode()
     assert "Continue as rita, reviewer" in home
+    assert "Continue as rita, reviewer" in client.get(reverse("run", args=[run.pk])).text
     # Not the queue, where it is the last of several.
     request = reverse("approval", args=[Escalation.objects.get(run=run).pk])
     assert f'name="back" value="{request}"' in home
@@ -53,6 +58,8 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
     assert "Continue as auditor<" in client.get("/").content.decode()
     assert become(client, "auditor") == 302
     verify_log(client)
+    assert "Finished" in words(client.get("/").text)
+    monkeypatch.setattr(overview, "_FINISHED", timedelta(0))
     assert "Start here" not in client.get("/").content.decode()
     # What it shows stays invented, and is marked on every page, at both widths.
     assert words(client.get("/approvals/").text).count("auditor in Demo (demo data)") == 2

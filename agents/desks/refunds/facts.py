@@ -616,7 +616,7 @@ def background(held: HeldRequest) -> Beside:
         )
         for one in paid
     ]
-    alone = " In the demo, each run has its own books." if held.is_demo else ""
+    alone = " Each launch of the demo has a customer of its own." if held.is_demo else ""
     earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,

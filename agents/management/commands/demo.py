@@ -23,7 +23,7 @@ from agents.management.commands.serve import must_be_port
 from agents.management.demo import ADMIN, PEOPLE, begin_work, ensure_sign_ins
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
-from agents.models import PolicyVersion, Workspace
+from agents.models import Escalation, PolicyVersion, Workspace
 from agents.people.workspaces import ensure_demo_workspace
 from agents.publishing.versions import publish_policy
 from agents.sdk.demo import Past
@@ -50,6 +50,7 @@ class Command(BaseCommand):
             )
         if not prepare:
             _must_be_free(host, port)
+        self._say("Preparing the demo. This takes up to a minute.")
         pasts = {} if prepare else {n: desk.past for n, desk in DESKS.items() if desk.past}
         begun = {name: start_history(name, past) for name, past in pasts.items()}
         gc.disable()  # migrations and copies make many lasting objects: collect once, afterwards
@@ -63,17 +64,20 @@ class Command(BaseCommand):
         for report in filter(None, (desk.report for desk in DESKS.values())):
             if report.refill and workspace.book_id:
                 report.refill(workspace.book_id, at)
+        if pasts:
+            self._say("Writing the invented runs of the past fourteen days.")
         for name, past in pasts.items():
             self._fill(workspace, name, past, until=at, begun=begun[name])
         _put_in_force(workspace, at=timezone.now())
         if not prepare and begin_work(workspace, at=timezone.now()):
-            self.stdout.write("Demo data: a team, and requests that its people share.")
+            self._say("Demo data: a team, and requests that its people share.")
         gc.enable()
         if prepare:
             return
         shown = f"[{host}]" if ":" in host else host
-        self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
-        self.stdout.flush()
+        waiting = Escalation.objects.filter(workspace=workspace, state="open").count()
+        self._say(f"Demo data: {waiting} requests wait for approval.")
+        self._say(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         os.environ["OPSCONSOLE_PORT"] = str(port)  # links in mails lead there
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
@@ -87,16 +91,19 @@ class Command(BaseCommand):
         until: datetime,
         begun: Recording | None,
     ) -> None:
-        """Write a desk's history in the demo and its open requests, and print that."""
+        """Write a desk's history in the demo and its open requests; print its runs."""
         try:
-            runs, waiting = write_history(workspace, desk, past, until=until, begun=begun)
+            runs, _ = write_history(workspace, desk, past, until=until, begun=begun)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return
         if runs:
-            self.stdout.write(f"Demo data: {runs} invented runs of the past fourteen days.")
-        if waiting:
-            self.stdout.write(f"Demo data: {waiting} requests wait for approval.")
+            self._say(f"Demo data: {runs} invented runs of the past fourteen days.")
+
+    def _say(self, line: str) -> None:
+        """Print a line at once, even into a pipe."""
+        self.stdout.write(line)
+        self.stdout.flush()
 
     def _prepare(self, workspace: Workspace, path: Path) -> None:
         """Create the workspace's people; print new passwords."""
