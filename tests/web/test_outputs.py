@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from agents.core.states import EscalationState, RunState
-from agents.models import Escalation
+from agents.models import Escalation, Run
 from agents.shell import refusal
 from agents.shell.formats import split_output
 from tests.commands.test_run_pattern import command
@@ -70,7 +70,10 @@ def test_earlier_decisions_are_told_as_they_were(scene: Scene, golden: Golden) -
         one = open_request(scene)
         rita.post(reverse("decide", args=[one.pk]), form(one, verdict=verdict, comment="as we do"))
 
-    page = rita.get(reverse("approval", args=[open_request(scene).pk])).text
+    one = open_request(scene)
+    Run.objects.update(book=one.run.book_id)  # each launch of a demo has its own
+
+    page = rita.get(reverse("approval", args=[one.pk])).text
 
     golden.check("card/earlier-decisions", {"rita": page})
     chips = page.partition('id="evidence"')[2]
