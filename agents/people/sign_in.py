@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from axes.handlers.proxy import AxesProxyHandler
 from django.conf import settings
 from django.contrib.auth import login, user_login_failed
 from django.contrib.auth import views as auth
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse_lazy
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -22,7 +24,7 @@ from agents.core.requests import Json
 from agents.models import Workspace
 from agents.people import second_factor
 from agents.shell import access
-from agents.shell.pages import action
+from agents.shell.pages import action, page
 
 THEMES = ("light", "dark")
 _YEAR = 365 * 24 * 60 * 60  # seconds
@@ -120,6 +122,36 @@ def demo_of(user: User) -> Workspace | None:
         return None
     mine = [part.workspace for part in access.parts_of(user)]
     return next((workspace for workspace in mine if workspace.is_demo), None)
+
+
+@page
+def own_settings(request: HttpRequest) -> HttpResponse:
+    """Show a person's settings and, by role, those of the workspace."""
+    has_factor = second_factor.factor_of(access.person(request)) is not None
+    return render(request, "settings/page.html", {"has_factor": has_factor, "nav": "settings"})
+
+
+class _Password(auth.PasswordChangeView):
+    """Django's form, which keeps this session and ends the others; guesses count as at sign-in."""
+
+    template_name = "settings/password.html"
+    success_url = reverse_lazy("settings", query={"changed": 1})
+    extra_context = {"nav": "settings"}
+
+    def post(self, request: HttpRequest, *args: str, **kwargs: Any) -> HttpResponse:
+        tried = {"username": access.person(request).get_username()}
+        if not AxesProxyHandler.is_allowed(request, tried):
+            return too_many(request, None, tried)
+        return super().post(request, *args, **kwargs)
+
+    def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
+        if "old_password" in form.errors:
+            tried = {"username": form.user.get_username()}
+            user_login_failed.send(sender=__name__, credentials=tried, request=self.request)
+        return super().form_invalid(form)
+
+
+password = never_cache(_Password.as_view())
 
 
 @require_POST

@@ -75,6 +75,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "second-factor-change": ((302, 302), (405, 422), (405, 422), (405, 422)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "become": ((302, 302), (405, 404), (405, 404), (405, 404)),  # see test_start_here
+    "settings": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "password": ((302, 302), (200, 200), (200, 200), (200, 200)),
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
@@ -431,7 +433,7 @@ def test_every_answer_says_what_no_page_may_use(scene: Scene) -> None:
 def test_sidebar_marks_its_page_with_an_icon_of_its_own(scene: Scene) -> None:
     admin = client_of(scene.add("ada", Role.ADMIN))
     names = ("home", "approvals", "runs", "audit", "launch")
-    below = ("notifications", "policy", "members", "agents", "team", "second-factor", "kill")
+    below = ("team", "settings", "kill")
 
     for name in (*names, *below):
         rail = (

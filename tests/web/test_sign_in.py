@@ -163,3 +163,33 @@ def test_where_a_sign_in_comes_from(
 
     with override_settings(OPSCONSOLE_BEHIND_PROXY=behind_proxy):
         assert client_address(request) == told
+
+
+def test_a_new_password_ends_the_other_sessions() -> None:
+    here, elsewhere = Client(), Client()
+    for client in (here, elsewhere):
+        client.post("/sign-in/", {"username": "rita", "password": PASSWORD})
+    new = "another walk by the sea"
+    form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+
+    wrong = here.post("/settings/password/", {**form, "old_password": "a guess"})
+    changed = here.post("/settings/password/", form, follow=True)
+
+    assert "aria-invalid" in wrong.text
+    assert "Your other sessions were signed out." in changed.text
+    answers = [client.get("/settings/").status_code for client in (here, elsewhere)]
+    assert answers == [200, 302]
+    assert (sign_in("rita", PASSWORD).status_code, sign_in("rita", new).status_code) == (200, 302)
+
+
+def test_guesses_of_the_old_password_have_to_wait() -> None:
+    client = Client(REMOTE_ADDR=OFFICE)
+    client.post("/sign-in/", {"username": "rita", "password": PASSWORD})
+    form = {"new_password1": "one more by the sea", "new_password2": "one more by the sea"}
+    tried = [{**form, "old_password": f"guess {n}"} for n in range(LIMIT)]
+
+    answers = [client.post("/settings/password/", one).status_code for one in tried]
+
+    assert answers[-1] == 429
+    right = client.post("/settings/password/", {**form, "old_password": PASSWORD})
+    assert right.status_code == 429

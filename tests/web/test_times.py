@@ -145,7 +145,7 @@ def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> N
         for width in (390, 900):
             page.set_viewport_size({"width": width, "height": 844})
             page.goto(site)
-            for name in ("Kill switches", "Policy"):
+            for name in ("Kill switches", "Settings"):
                 page.get_by_role("button", name="More").click()
                 page.locator("#more").get_by_role("link", name=name).click()
                 expect(page.get_by_role("heading", level=1)).to_have_text(name)
