@@ -9,9 +9,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, Route, expect
 
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.scenarios import SCENARIOS
 from agents.models import Escalation, Membership, Role, Run
-from agents.runs.launch_page import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, decide_request, fresh, has_ended, mails, payments
 from tests.limits import first_limit
@@ -240,85 +238,6 @@ def test_filter_folds_where_it_would_hide_the_rows(
             page.locator(field).press("Enter")
             page.wait_for_load_state()
             expect(page.locator(field).first).to_have_value("omar")  # what narrows a list is shown
-
-
-# Why each run of the refund desk ends where a person rejects what it asks.
-ENDS = {
-    "within-limit": "success",
-    "above-limit": "human_rejected",
-    "no-reason": "human_rejected",
-    "another-customer": "supervisor_block:subject_mismatch",
-    "no-context": "supervisor_block:context_required",
-    "outside-window": "supervisor_block:outside_refund_window",
-    "twice": "supervisor_block:duplicate_refund",
-    "loop": "loop_detected:signature_repeat",
-    "rejected": "human_rejected",
-    "false-claim": "success",
-    "broken-json": "invalid_action:non_json",
-    "routed": "success",
-    "rerouted": "success",
-    "nobodys": "max_route_attempts",
-    "false-promise": "success",
-    "reply": "success",
-    "reoriented": "success",
-    "own-words": "human_rejected",
-    "capped": "success",
-    "judge-asks": "denied_by_human",
-    "halted": "halted_by_supervision",
-    "exception": "denied_by_human",
-    "morning-report": "success",
-    "partial-report": "success",
-    "critical-failure": "critical_task_failed",
-    "payments-left-out": "invalid_plan:worker_required:payments_worker",
-    "another-region": "invalid_plan:args_mismatch",
-    "rosy-brief": "success",
-}
-
-
-def test_every_scenario_comes_to_its_end(scene: Scene, site: str, worker: None, desk: Desk) -> None:
-    omar = desk("omar", "/launch/")
-    scenarios = {one.goal for _, one in examples().values()}
-    # Sent like the buttons' forms; drawing each run's page as it moves takes seconds.
-    sent = omar.locator("form.scenario").evaluate_all(
-        """async (all) => {
-            const answers = [];
-            for (const one of all) {
-                const sent = { method: "POST", body: new FormData(one), redirect: "manual" };
-                answers.push((await fetch(one.action, sent)).type);
-            }
-            return answers;
-        }"""
-    )
-    assert set(sent) == {"opaqueredirect"}
-    assert sorted(Run.objects.values_list("goal", flat=True)) == sorted(scenarios)
-    omar.close()
-    slow = {s.goal for s in SCENARIOS if s.key == "model-timeout"}
-    quick = Run.objects.exclude(goal__in=slow)
-    until(lambda: not quick.filter(state__in=["queued", "running"]).exists())
-    rita = desk("rita")
-    drawn: set[str] = set()
-    for escalation in Escalation.objects.filter(state=EscalationState.OPEN):
-        if escalation.kind in drawn:  # one of each kind; test_states has them all
-            scene.decide(escalation.run, approve=False)
-            continue
-        drawn.add(escalation.kind)
-        rita.goto(f"{site}/approvals/{escalation.pk}/")
-        rita.locator('#dform [name=verdict][value="reject"]').check(force=True)
-        rita.locator("#dform textarea:visible").last.fill("not eligible")
-        rita.locator(Card.SEND).last.click()
-        expect(rita.locator(f"#strip [data-draft$='/{escalation.pk}']")).to_be_visible()
-    rita.goto("about:blank")  # no page to keep live
-    until(lambda: all(has_ended(run) for run in quick))
-    for run in quick:
-        assert "data-ended" in rita.request.get(f"{site}/runs/{run.pk}/").text()
-        if run.pattern not in drawn:
-            drawn.add(run.pattern)
-            rita.goto(f"{site}/runs/{run.pk}/")
-            expect(rita.locator("#run[data-ended]")).to_be_visible()
-
-    assert not quick.filter(state=RunState.FAILED).exists()
-    reasons = dict(quick.values_list("goal", "stop_reason"))
-    assert {one.key: reasons[one.goal] for one in SCENARIOS if one.goal not in slow} == ENDS
 
 
 def test_drafts_are_answered_while_omar_watches(

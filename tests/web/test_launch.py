@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
+from agents.core.states import RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run, Scope
-from tests.engine.scene import Scene
+from tests.engine.scene import Scene, go
 from tests.golden import Golden
 from tests.web.serving import Desk
 from tests.web.test_pages import client_of
@@ -138,6 +139,54 @@ def test_goals_are_what_people_write() -> None:
 
     assert "user_id" not in goals
     assert len({scenario.goal for scenario in SCENARIOS}) == len(SCENARIOS)
+
+
+# Why each run of the refund desk ends where a person rejects what it asks.
+ENDS = {
+    "within-limit": "success",
+    "above-limit": "human_rejected",
+    "no-reason": "human_rejected",
+    "another-customer": "supervisor_block:subject_mismatch",
+    "no-context": "supervisor_block:context_required",
+    "outside-window": "supervisor_block:outside_refund_window",
+    "twice": "supervisor_block:duplicate_refund",
+    "loop": "loop_detected:signature_repeat",
+    "rejected": "human_rejected",
+    "false-claim": "success",
+    "broken-json": "invalid_action:non_json",
+    "routed": "success",
+    "rerouted": "success",
+    "nobodys": "max_route_attempts",
+    "false-promise": "success",
+    "reply": "success",
+    "reoriented": "success",
+    "own-words": "human_rejected",
+    "capped": "success",
+    "judge-asks": "denied_by_human",
+    "halted": "halted_by_supervision",
+    "exception": "denied_by_human",
+    "morning-report": "success",
+    "partial-report": "success",
+    "critical-failure": "critical_task_failed",
+    "payments-left-out": "invalid_plan:worker_required:payments_worker",
+    "another-region": "invalid_plan:args_mismatch",
+    "rosy-brief": "success",
+}
+
+
+@pytest.mark.usefixtures("sources_answer_at_once")
+def test_every_scenario_comes_to_its_end(scene: Scene) -> None:
+    eve, reasons = client_of(scene.eve), dict[str, str]()
+    for key in ENDS:
+        run = go(scene.launch_scenario(key))
+        while run.state == RunState.WAITING:
+            scene.decide(run, approve=False)
+            run = go(run)
+        assert "data-ended" in eve.get(reverse("run", args=[run.pk])).text
+        reasons[key] = run.stop_reason
+
+    assert reasons == ENDS
+    assert {one.key for one in SCENARIOS} - set(ENDS) == {"model-timeout"}
 
 
 @pytest.mark.slow
