@@ -245,7 +245,7 @@ RECORD = (
         "a file of heads that is gone is begun anew",
         "agents/audit/sealing.py",
         "not begin_file and (count := Head.objects.filter(number__gt=1).count())",
-        f"{SEALED} -k is_gone",
+        f"{SEALED} -k missing_heads_file",
     ),
     Mutant(
         "the verifier takes a download that broke off",
