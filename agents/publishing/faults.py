@@ -15,10 +15,10 @@ from agents.sdk.desk import DESKS, Desk
 from agents.shell.formats import desk_title
 
 
-class Fault(NamedTuple):
+class PolicyFault(NamedTuple):
     """Why a version is not published: a sentence that names a field by its label."""
 
-    field: str  # its place in the document: desks.refunds.limits.auto_limit_minor
+    field: str  # its place in the document, with points between its keys
     where: str  # its desk and pattern; "" for all
     sentence: str
 
@@ -26,20 +26,20 @@ class Fault(NamedTuple):
         return f"{self.where}: {self.sentence}" if self.where else self.sentence
 
 
-def new_faults(limits: Limits, in_force: Limits | None) -> list[Fault]:
+def new_faults(limits: Limits, in_force: Limits | None) -> list[PolicyFault]:
     """Return the faults of a version that the one in force does not have.
 
     A fault of a whole desk is not told again for each of its patterns.
     """
     had = {*faults(in_force)}
-    found: dict[tuple[str, str], Fault] = {}
+    found: dict[tuple[str, str], PolicyFault] = {}
     for one in faults(limits):
         if one not in had:
             found.setdefault((one.field.split(".")[1], one.sentence), one)
     return [*found.values()]
 
 
-def faults(limits: Limits | None) -> Iterator[Fault]:
+def faults(limits: Limits | None) -> Iterator[PolicyFault]:
     """Yield the faults of a version that can be read, at desks that are installed here."""
     if limits is None:
         return
@@ -58,23 +58,23 @@ def faults(limits: Limits | None) -> Iterator[Fault]:
             for rule in own.of(pattern, name).rules:
                 if rule not in here.rules and (why := floor_of(DESKS[name], rule)):
                     text = f"The rule “{words_of(rule)[0]}” is missing. {why}"
-                    yield Fault(f"{place}rules.{rule}", where, text)
+                    yield PolicyFault(f"{place}rules.{rule}", where, text)
             yield from _of_caps(name, place, where, here, own.caps_of(name))
 
 
 def _out_of_bounds(
     place: str, where: str, limits: Limits, names: Collection[str]
-) -> Iterator[Fault]:
+) -> Iterator[PolicyFault]:
     """Yield the console's limits among `names` that are below the least."""
     for one in [LIMITS[name] for name in names if name in LIMITS]:
         value = getattr(limits, one.name, None) if one.least is not None else None
         if value is not None and value < one.least:
             least = told(one, replace(limits, **{one.name: one.least}))
             text = f"“{one.label}” is {told(one, limits)}; the least is {least}."
-            yield Fault(f"{place}{one.name}", where, text)
+            yield PolicyFault(f"{place}{one.name}", where, text)
 
 
-def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[Fault]:
+def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[PolicyFault]:
     """Yield a desk's own limits that are above their most, or above another one."""
     if desk.limits_type is None:
         return
@@ -87,14 +87,14 @@ def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[Fau
         value, field = getattr(typed, one.name), f"{place}limits.{one.name}"
         if one.most is not None and value > one.most:
             text = f"“{one.label}” is {value}; the most is {one.most}."
-            yield Fault(field, where, text)
+            yield PolicyFault(field, where, text)
         if one.below and value > (most := getattr(typed, one.below)):
-            yield Fault(field, where, _above(one.label, labels[one.below], str(most)))
+            yield PolicyFault(field, where, _above(one.label, labels[one.below], str(most)))
 
 
 def _of_caps(
     name: str, place: str, where: str, limits: Limits, own: Collection[str]
-) -> Iterator[Fault]:
+) -> Iterator[PolicyFault]:
     """Yield the currencies without a daily cap, and caps of a launcher above the workspace's."""
     caps = limits.caps_of(name)
     for currency, held in (caps or {currency: {} for currency in own}).items():
@@ -102,10 +102,10 @@ def _of_caps(
         field = f"{place}caps.{currency}.{IN_WORKSPACE}"
         if launcher is None and workspace is None and own:
             text = f"“{CAPS[IN_WORKSPACE]}” has no amount in {currency}, so nothing limits a day."
-            yield Fault(field, where, text)
+            yield PolicyFault(field, where, text)
         elif launcher is not None and workspace is not None and launcher > workspace:
             most = format_money(workspace, currency)
-            yield Fault(
+            yield PolicyFault(
                 f"{place}caps.{currency}.{BY_LAUNCHER}",
                 where,
                 _above(CAPS[BY_LAUNCHER], CAPS[IN_WORKSPACE], most),
