@@ -38,6 +38,7 @@ MASKED = (
     (re.compile(r"^.*, step\.begun, .*\n", re.MULTILINE), ""),
     (re.compile(r"(?:(?<=\(entry )|(?<=Entries \| 1 to ))\d+\b"), "N"),
     (re.compile(r"\b\d+ entries, [\d.]+ KB"), "N entries"),
+    (re.compile(r"\b\d+(?= audit entr)"), "N"),
     (re.compile(r"(?<= calls), \d+ attempts"), ""),
 )
 compared: set[str] = set()  # the files that this process has compared
