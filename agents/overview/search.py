@@ -8,11 +8,13 @@ from itertools import chain
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from agents.core.requests import Json
+from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
 from agents.requests.queue import open_in
 from agents.requests.words import act
@@ -59,6 +61,8 @@ _PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
     ("team", "Team", (*access.DECIDES, Role.AUDITOR)),
     ("notifications", "Notifications", _EVERYBODY),
     ("second-factor", "Second factor", _EVERYBODY),
+    ("settings", "Settings", _EVERYBODY),
+    ("password", "Change password", _EVERYBODY),
     ("kill", "Kill switches", _EVERYBODY),
 )
 
@@ -93,6 +97,13 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
             for run in runs[:_MOST]
         ],
     }
+    said = " ".join(words)
+    if len(groups["Requests"]) == _MOST and groups["About"]:  # the inbox looks in names only
+        every = f"{reverse('approvals')}?{urlencode({'subject': said})}"
+        groups["Requests"].append(_Hit(every, "All open requests"))
+    if len(groups["Runs"]) == _MOST:
+        every = f"{reverse('runs')}?{urlencode({'text': said})}"
+        groups["Runs"].append(_Hit(every, "All runs"))
     return {title: hits for title, hits in groups.items() if hits}
 
 
@@ -126,7 +137,7 @@ def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
 
 
 def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hit]:
-    """Return requests: by number, of the runs found, and by the names in their arguments."""
+    """Return requests by number, by the runs found and by names in arguments; open ones first."""
     workspaces = access.workspaces_of(user)
     seen = access.escalations_of(user)
     number = whole_number(words[0].removeprefix("#")) if len(words) == 1 else None
@@ -140,14 +151,18 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
         )
         if _has(names, words)
     ]
-    of_runs = seen.filter(run__in=[run.pk for run in runs]).order_by("-pk")
+    is_closed = ExpressionWrapper(~Q(state=EscalationState.OPEN), BooleanField())
+    of_runs = seen.filter(run__in=[run.pk for run in runs]).order_by(is_closed, "-pk")
     keys = [
         *([number] if number else []),
         *named[:_MOST],
         *of_runs.values_list("pk", flat=True)[:_MOST],
     ]
     place = {key: at for at, key in reversed(list(enumerate(keys)))}
-    requests = sorted(seen.filter(pk__in=keys).select_related("run"), key=lambda one: place[one.pk])
+    requests = sorted(
+        seen.filter(pk__in=keys).select_related("run"),
+        key=lambda one: (one.pk != number, one.state != EscalationState.OPEN, place[one.pk]),
+    )
     return [
         _Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
         for one in requests[:_MOST]

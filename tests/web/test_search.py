@@ -24,6 +24,7 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     transfer = Escalation.objects.get(run=go(bank.launch(scene, bank.LARGE)))
     refund = Escalation.objects.get(run=go(scene.launch()))
     done = scene.decided_refund()
+    decided = Escalation.objects.get(run=done)
     rita = client_of(scene.rita)
 
     def found(text: str) -> str:
@@ -42,7 +43,13 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert reverse("kill") in found("kill sw")
     assert reverse("launch") not in found("launch")  # she may not
     assert reverse("launch") in client_of(scene.omar).get(reverse("search"), {"q": "launch"}).text
+    assert "All runs" not in anna
+    assert anna.index(request[1]) < anna.index(reverse("approval", args=[decided.pk]))
     golden.check("search", {"rita": anna, "and nothing": found("zebra")})
+    for _ in range(4):
+        go(scene.launch())
+    assert "All runs" in found("anna")
+    assert f"{reverse('approvals')}?subject=anna" in found("anna")
     assert not found(" ").strip()
 
 
