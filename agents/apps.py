@@ -17,11 +17,13 @@ class AgentsConfig(AppConfig):
         from agents.management import deploy_checks
         from agents.notifications.channels import enter_channels
         from agents.people import members
+        from agents.signon import identities
 
         discover_desks()
         enter_channels()
         upkeep.ROOMS["seal the record"] = sealing.seal_in_sweep
         upkeep.ROOMS["expire invitations"] = members.expire_in_sweep
+        upkeep.ROOMS["forget answers of sign-ons"] = identities.forget_in_sweep
         connection_created.connect(driver.on_new_connection)
         pre_migrate.connect(protection.before_migrate, sender=self)
         post_migrate.connect(protection.after_migrate, sender=self)

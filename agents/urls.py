@@ -17,6 +17,7 @@ from agents.requests import bulk
 from agents.requests import pages as requests
 from agents.runs import launch_page
 from agents.runs import pages as runs
+from agents.signon import pages as signon
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
@@ -26,6 +27,8 @@ urlpatterns: list[URLPattern] = [
     path("metrics", health.metrics, name="metrics"),
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/code/", sign_in.sign_in_code, name="sign-in-code"),
+    path("sign-on/", signon.sign_on, name="sign-on"),
+    path("sign-on/answer/", signon.sign_on_answer, name="sign-on-answer"),
     path("second-factor/", second_factor.second_factor, name="second-factor"),
     path("second-factor/change/", second_factor.second_factor_change, name="second-factor-change"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),

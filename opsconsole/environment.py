@@ -130,6 +130,16 @@ class Environment:
             periods.append((since, until))
         return periods
 
+    def pairs(self, name: str) -> dict[str, str]:
+        """Return the parts of a list, each NAME=VALUE."""
+        pairs = {}
+        for part in self.items(name):
+            key, equals, value = part.partition("=")
+            if not (key and equals and value):
+                raise _wrong(name, part, "a list of NAME=VALUE, separated by commas")
+            pairs[key] = value
+        return pairs
+
     def of_roles(self, prefix: str, *, but: str) -> dict[str, str]:
         """Return the values set as PREFIX_<ROLE>, by role in lower case; `but` is not a role."""
         names = (name for name in self.values if name.startswith(prefix) and name != prefix + but)

@@ -52,7 +52,10 @@ class SessionLifetime:
     def _renew_or_end(self, request: HttpRequest) -> None:
         now = int(timezone.now().timestamp())
         began = request.session.setdefault("began_at", now)
-        if now - began >= settings.OPSCONSOLE_SESSION_SECONDS:
+        most: float = settings.OPSCONSOLE_SESSION_SECONDS
+        if "signed_on" in request.session:
+            most = min(most, settings.OPSCONSOLE_SSO_SESSION_HOURS * 3600)
+        if now - began >= most:
             logout(request)
         elif now - request.session.get("seen_at", 0) >= RENEWED:
             request.session["seen_at"] = now  # saved with a new expiry

@@ -211,6 +211,39 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+# Single sign-on: off without an issuer.
+
+#: Issuer of the OpenID Connect provider, as it names itself. Default: none, so passwords only.
+OPSCONSOLE_SSO_ISSUER = _env.url("OPSCONSOLE_SSO_ISSUER")
+#: Client that the provider knows this installation by.
+OPSCONSOLE_SSO_CLIENT_ID = _env.text("OPSCONSOLE_SSO_CLIENT_ID")
+#: Secret of that client.
+OPSCONSOLE_SSO_CLIENT_SECRET = _env.secret("OPSCONSOLE_SSO_CLIENT_SECRET")
+#: Name on the button: "Continue with …".
+OPSCONSOLE_SSO_NAME = _env.text("OPSCONSOLE_SSO_NAME", "your organisation")
+#: Claims that every ID token must have, such as `hd=example.com`. Required for Google.
+OPSCONSOLE_SSO_TENANT = _env.pairs("OPSCONSOLE_SSO_TENANT")
+#: How long a sign-on lasts, within the limits of every session.
+OPSCONSOLE_SSO_SESSION_HOURS = _env.number(
+    "OPSCONSOLE_SSO_SESSION_HOURS", default=8, low=0.1, high=12
+)
+if not OPSCONSOLE_SSO_ISSUER:
+    OPSCONSOLE_SSO_NAME = ""
+elif not (OPSCONSOLE_SSO_CLIENT_ID and OPSCONSOLE_SSO_CLIENT_SECRET):
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_SSO_ISSUER needs OPSCONSOLE_SSO_CLIENT_ID and OPSCONSOLE_SSO_CLIENT_SECRET: "
+        "give the client that you registered at the provider, or leave all three out."
+    )
+elif PRODUCTION and not OPSCONSOLE_SSO_ISSUER.startswith("https://"):
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_SSO_ISSUER must begin with https:// when OPSCONSOLE_PRODUCTION is on."
+    )
+elif "accounts.google.com" in OPSCONSOLE_SSO_ISSUER and "hd" not in OPSCONSOLE_SSO_TENANT:
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_SSO_TENANT must name your domain, like hd=example.com: otherwise everybody "
+        "with a Google account signs in."
+    )
+
 # The browser
 
 CONTENT_SECURITY_POLICY = {

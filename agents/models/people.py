@@ -219,6 +219,33 @@ class SessionStore(DatabaseStore):
             raise
 
 
+class Identity(models.Model):
+    """Who a user is to the provider of single sign-on. It stays, so that no name is used again."""
+
+    issuer = models.CharField(max_length=255)
+    subject = models.CharField(max_length=255)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="identities")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}, by sign-on"
+
+
+class SpentAnswer(models.Model):
+    """The state or the code of a sign-on, as a hash: each works once in all processes."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"spent at {self.at}"
+
+
 class RecoveryCode(models.Model):
     """Replaces a lost second factor once: a hash of 80 random bits, so that one round is enough."""
 

@@ -145,9 +145,7 @@ def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetim
 
 def _new_user(name: str, password: str, email: str) -> User:
     # One answer, whether a name is taken or not allowed.
-    if not NAME.fullmatch(name) or name.startswith(_SIMULATED):
-        raise Refused("bad_name", _NAME, field="name")
-    if User.objects.filter(username__iexact=name).exists():
+    if not is_free(name):
         raise Refused("bad_name", _NAME, field="name")
     user = User(username=name, email=email)
     try:
@@ -161,6 +159,12 @@ def _new_user(name: str, password: str, email: str) -> User:
     except IntegrityError:  # somebody was first
         raise Refused("bad_name", _NAME, field="name") from None
     return user
+
+
+def is_free(name: str) -> bool:
+    """Tell whether a new user may have this name."""
+    is_plain = NAME.fullmatch(name) and not name.startswith(_SIMULATED)
+    return bool(is_plain) and not User.objects.filter(username__iexact=name).exists()
 
 
 _OVER = "This invitation is over. Ask for a new one."

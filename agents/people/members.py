@@ -18,6 +18,7 @@ from agents.models import (
     DECIDES,
     Escalation,
     Grants,
+    Identity,
     Invitation,
     InvitationState,
     Membership,
@@ -50,7 +51,10 @@ def join(
     desk_limits: Json = None,
     actor: str = "",
 ) -> Membership:
-    """Give a person their first role in a workspace. Raises Refused."""
+    """Give a person their first role in a workspace. Raises Refused.
+
+    A person who signs in by sign-on may grant only what is listed.
+    """
     with transaction.atomic():
         lock_people(workspace, None)
         part = Membership.objects.filter(workspace=workspace, user=user).first()
@@ -60,7 +64,9 @@ def join(
                 f"{user.get_username()} has the role {part.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
-        return _put_membership(workspace, user, role, desk_limits or {}, at, actor)
+        is_listed = Identity.objects.filter(user=user).exists()
+        grants = Grants.LISTED if is_listed else None
+        return _put_membership(workspace, user, role, desk_limits or {}, at, actor, grants)
 
 
 def set_role(

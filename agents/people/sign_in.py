@@ -40,18 +40,26 @@ class _SignIn(auth.LoginView):
     redirect_authenticated_user = True
     extra_context = {"is_demo": settings.OPSCONSOLE_DEMO}
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs, provider=settings.OPSCONSOLE_SSO_NAME)
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        user = form.get_user()
-        if second_factor.factor_of(user) is None:
-            return super().form_valid(form)
-        self.request.session.cycle_key()  # not shared with someone who planted the cookie
-        self.request.session[_PENDING] = {
-            "user": user.pk,
-            "proof": user.get_session_auth_hash(),  # another password ends it
-            "until": timezone.now().timestamp() + PATIENCE,
-            "next": self.get_success_url(),
-        }
-        return redirect("sign-in-code")
+        return enter(self.request, form.get_user(), self.get_success_url())
+
+
+def enter(request: HttpRequest, user: User, onward: str) -> HttpResponse:
+    """Sign in a person who has shown who they are, or ask for their code first."""
+    if second_factor.factor_of(user) is None:
+        login(request, user, backend=BACKEND)
+        return redirect(onward)
+    request.session.cycle_key()  # not shared with someone who planted the cookie
+    request.session[_PENDING] = {
+        "user": user.pk,
+        "proof": user.get_session_auth_hash(),  # another password ends it
+        "until": timezone.now().timestamp() + PATIENCE,
+        "next": onward,
+    }
+    return redirect("sign-in-code")
 
 
 sign_in = _SignIn.as_view()

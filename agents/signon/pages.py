@@ -1,0 +1,109 @@
+"""The pages of single sign-on: continue at the provider, and come back from it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.contrib.auth.forms import AuthenticationForm
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from agents.core.requests import Json
+from agents.people.sign_in import enter
+from agents.shell import access
+from agents.signon import identities, provider
+from agents.signon.provider import SignOnFailed
+
+_BEGUN = "sign_ons"  # key in the session: by state, what was begun in this browser
+_PATIENCE = 10 * 60  # seconds to come back
+_MOST = 5  # tabs that may be at the provider
+_LONGEST = 2000  # characters of a state or a code
+
+logger = logging.getLogger(__name__)
+
+
+@require_POST
+@never_cache
+def sign_on(request: HttpRequest) -> HttpResponse:
+    """Lead to the provider by a page: a redirect of a form to elsewhere is not allowed."""
+    _require_provider()
+    now, state = timezone.now().timestamp(), secrets.token_urlsafe(32)
+    onward = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(onward, allowed_hosts={request.get_host()}):
+        onward = "/"
+    try:
+        address = provider.start(state, _back(request))
+    except SignOnFailed as no:
+        return _failed(request, no, onward)
+    begun = {key: one for key, one in _begun(request).items() if one["until"] > now}
+    kept = list(begun.items())[1 - _MOST :]
+    until = now + _PATIENCE
+    request.session[_BEGUN] = {**dict(kept), state: {"next": onward, "until": until}}
+    shown = {"address": address, "provider": settings.OPSCONSOLE_SSO_NAME}
+    return render(request, "sign_in/continue.html", shown)
+
+
+@require_GET
+@never_cache
+def sign_on_answer(request: HttpRequest) -> HttpResponse:
+    """Sign in the person whom the provider names, if this browser began it."""
+    _require_provider()
+    answer = {key: request.GET.get(key, "") for key in ("state", "code", "iss", "error")}
+    answer = {key: value for key, value in answer.items() if value}
+    begun = _begun(request).get(answer.get("state", ""))
+    onward = begun["next"] if begun else "/"
+    try:
+        if begun is None or begun["until"] < timezone.now().timestamp():
+            raise SignOnFailed("a sign-on that this browser did not begin, or long ago")
+        if "code" not in answer or max(map(len, answer.values())) > _LONGEST:
+            raise SignOnFailed("an answer without a code")
+        identities.spend(answer["state"], answer["code"])
+        claims = provider.read_answer(answer, state=answer["state"], back=_back(request))
+        user = identities.user_of(claims)
+    except SignOnFailed as no:
+        return _failed(request, no, onward)
+    logout(request)  # nothing of an earlier person or of a planted session stays
+    request.session["signed_on"] = True
+    entered = enter(request, user, onward)
+    if access.parts_of(user) or onward.startswith(_INVITATIONS):
+        return entered
+    shown = {"provider": settings.OPSCONSOLE_SSO_NAME}
+    return render(request, "sign_in/no_workspace.html", shown, status=403)
+
+
+_INVITATIONS = "/invitations/"  # open to a person who is in no workspace
+
+
+def _require_provider() -> None:
+    if not settings.OPSCONSOLE_SSO_ISSUER:
+        raise Http404
+
+
+def _back(request: HttpRequest) -> str:
+    return request.build_absolute_uri(reverse("sign-on-answer"))
+
+
+def _begun(request: HttpRequest) -> dict[str, Json]:
+    begun: dict[str, Json] = request.session.get(_BEGUN, {})
+    return begun
+
+
+def _failed(request: HttpRequest, no: SignOnFailed, onward: str) -> HttpResponse:
+    """Show the sign-in with the failure. Only the log has the reason."""
+    logger.warning("Sign-on refused: %s", no)
+    name = settings.OPSCONSOLE_SSO_NAME
+    failed = (
+        (f"{name} did not answer", "Try again in a minute, or use a password.")
+        if no.is_down
+        else (f"{name} could not sign you in", "Try again. If it fails again, tell an admin.")
+    )
+    shown = {"failed": failed, "provider": name, "next": onward, "form": AuthenticationForm()}
+    return render(request, "sign_in/page.html", shown, status=503 if no.is_down else 422)
