@@ -142,6 +142,7 @@ def own_settings(request: HttpRequest) -> HttpResponse:
 class _Password(auth.PasswordChangeView):
     """Django's form, which keeps this session and ends the others; guesses count as at sign-in."""
 
+    http_method_names = ("get", "head", "post")  # Django's view takes PUT as POST
     template_name = "settings/password.html"
     success_url = reverse_lazy("settings", query={"changed": 1})
     extra_context = {"nav": "settings"}

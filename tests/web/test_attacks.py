@@ -59,6 +59,7 @@ MAY: dict[str, set[Role]] = {
     "team-add": {Role.ADMIN},
     "require-factor": {Role.ADMIN},
     "second-factor-change": set(Role),
+    "password": set(Role),
     "invite": {Role.ADMIN},
     "invitation-revoke": {Role.ADMIN},
     "kill-press": {Role.ADMIN},
