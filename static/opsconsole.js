@@ -59,9 +59,10 @@ function keepForm(part, fresh) {
   if (form && place && (isUsed || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 
-// What a form answers to: the first yes of two that it shows, and the answers that it offers.
+// What a form answers to: the first yes of two that it shows, and the answers that it offers. That
+// it can be passed on now is no reason to make it anew; that it no longer can is one.
 function answersOf(form) {
-  return [form.elements.approval?.value, ...[...form.querySelectorAll("[name=verdict]")].map((radio) => radio.value)].join();
+  return [form.elements.approval?.value, ...[...form.querySelectorAll("[name=verdict]:not([value=pass])")].map((radio) => radio.value)].join();
 }
 
 // What is typed in a form is left alone. Where it would answer to something else, it is made anew,
@@ -69,7 +70,9 @@ function answersOf(form) {
 function renewForm(part, fresh) {
   const form = document.querySelector(`${part} #dform`);
   const other = fresh.querySelector("#dform");
-  if (!form || !other || answersOf(form) === answersOf(other)) return;
+  if (!form || !other) return;
+  const isStuck = form.querySelector("[value=pass]") && !other.querySelector("[value=pass]");
+  if (answersOf(form) === answersOf(other) && !isStuck) return;
   if (fresh.querySelector("[data-withheld]") && isBegun(form)) return;
   const { name } = form.contains(document.activeElement) ? document.activeElement : {};
   form.replaceWith(document.importNode(other, true));
