@@ -63,6 +63,7 @@ def open_escalation(
         action=action,
         action_sha256=sha256(action),
         review=review,
+        is_marked=bool((review.get("facts") or {}).get("doubts")),
         created_at=at,
         frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),

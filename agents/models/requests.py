@@ -29,6 +29,7 @@ class Escalation(models.Model):
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
     review = models.JSONField()  # the review that escalated, with the facts it saw
+    is_marked = models.BooleanField(default=False, db_default=False)  # its facts hold doubts
     # As in the ledger: the subject, the resource that is locked and counted, and the amount.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
@@ -101,8 +102,22 @@ class Escalation(models.Model):
             ),
         ]
         indexes = [
-            # The inbox: open requests, soonest to expire first.
-            models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
+            # The inbox: open requests, with all that its views and orders ask of them.
+            models.Index(
+                fields=[
+                    *("workspace", "expires_at", "id", "frozen_at", "kind", "currency"),
+                    *("amount_minor", "claimed_by", "claimed_until", "assigned_to"),
+                    *("assigned_team", "approval", "is_marked", "run", "step"),
+                ],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_inbox",
+            ),
+            # What nobody answered in time.
+            models.Index(
+                fields=["expires_at", "workspace"],
+                condition=Q(state=EscalationState.EXPIRED),
+                name="escalation_expired",
+            ),
             # The sweep: what runs wait for, and what has expired.
             models.Index(
                 fields=["run", "state"],

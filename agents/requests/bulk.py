@@ -36,11 +36,10 @@ from agents.requests.queue import (
     InboxRow,
     QueueAddress,
     Reviewer,
-    line_of,
-    open_rows,
     read_queue,
     requests_in,
     reviewer,
+    rows_in,
 )
 from agents.requests.sharing import CLAIM, MAX_COMMENT, Claimed
 from agents.requests.words import act, kind_of_request
@@ -288,8 +287,7 @@ def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
     of_money = [row for row in rows if shapes[0][0] == ACTION.stored and row["s"] is not None]
     least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
     most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
-    keys = line_of(queue, who).keys[:MOST_AT_ONCE]
-    candidates = _far_first(open_rows(keys, who), who)
+    candidates = _far_first(rows_in(queue, who, MOST_AT_ONCE), who)
     return _BulkPage(
         candidates,
         sum(row["n"] for row in rows),

@@ -37,6 +37,7 @@ from agents.requests.queue import (
     inbox_beside,
     inbox_of,
     line_of,
+    next_of,
     read_queue,
     reviewer,
     strip_of,
@@ -490,5 +491,5 @@ def _change(
 
 def _show_next(user: User, queue: QueueAddress, left: Escalation) -> HttpResponse:
     """Continue with the next request of the view, or its list; a line says who has the one left."""
-    line = line_of(queue, reviewer(user, at=timezone.now()), left.pk, left)
-    return redirect(queue.address(line.following, done=str(left.pk)))
+    following = next_of(queue, reviewer(user, at=timezone.now()), left.pk)
+    return redirect(queue.address(following, done=str(left.pk)))

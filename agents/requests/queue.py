@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,13 +18,18 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     FilteredRelation,
+    IntegerField,
+    Max,
     Min,
     Q,
     QuerySet,
+    Subquery,
+    Sum,
     Value,
     When,
 )
 from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, format_html
@@ -183,9 +187,6 @@ class _Inbox:
     """A part of the open requests: a page, or the list beside an open card."""
 
     rows: Sequence[InboxRow]
-    count: int  # of all requests in the queue
-    newest: int  # the key of the latest request
-    arrived: int  # requests since the newest one that the page knows
     line: QueuePosition
     next: int | None  # the last request of this page; for a card, the next request
 
@@ -194,40 +195,60 @@ def inbox_of(
     who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
 ) -> _Inbox:
     """Return the page of a queue that follows the request `after`."""
-    line = line_of(queue, who, whole_number(after), views=VIEWS)
-    keys = line.behind[:INBOX]
-    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
+    line = line_of(queue, who, whole_number(after), views=VIEWS, since=since)
+    first = line.at + line.is_in
+    rows = [row for row, _ in _rows_in(queue, who, first, INBOX)]
+    is_more = rows and line.tally.count > first + INBOX
+    return _Inbox(rows, line, rows[-1].escalation.pk if is_more else None)
 
 
 def inbox_beside(
     who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
 ) -> _Inbox:
     """Return the lines around a request, even if it has left the queue."""
-    line = line_of(queue, who, escalation.pk, escalation)
-    keys = line.keys[max(0, line.at - _BEFORE) : line.at + _BESIDE]
-    return _inbox(line, keys, who, since, line.following)
+    line = line_of(queue, who, escalation.pk, since=since)
+    first = max(0, line.at - _BEFORE)
+    found = _rows_in(queue, who, first, line.at - first + _BESIDE, escalation.pk)
+    others = [(row.escalation.pk, is_before) for row, is_before in found]
+    behind = [pk for pk, is_before in others if not is_before and pk != escalation.pk]
+    if first and not behind:
+        following = next_of(queue, who, escalation.pk)
+    else:
+        following = next(
+            (pk for pk in (*behind, *(pk for pk, _ in others)) if pk != escalation.pk), None
+        )
+    return _Inbox([row for row, _ in found], line, following)
 
 
-def _inbox(
-    line: QueuePosition, keys: Sequence[int], who: Reviewer, since: str, following: int | None
-) -> _Inbox:
-    known = whole_number(since)
-    arrived = sum(key > known for key in line.keys) if known is not None else 0
-    newest = max(line.keys, default=0)
-    return _Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line, following)
+def rows_in(queue: QueueAddress, who: Reviewer, most: int) -> list[InboxRow]:
+    """Return the first lines of a queue."""
+    return [row for row, _ in _rows_in(queue, who, 0, most)]
 
 
-def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
-    """Return the lines of some requests; only their rows, which are wide, are read."""
-    escalations = _open(len(keys)).all(**spread("keys", keys))
-    at = {key: number for number, key in enumerate(keys)}
-    return _rows(sorted(escalations, key=lambda one: at[one.pk]), at=who.at)
+def _rows_in(
+    queue: QueueAddress, who: Reviewer, first: int, most: int, key: int | None = None
+) -> list[tuple[InboxRow, bool]]:
+    """Return the lines of some places in a queue, and whether each is before that request's.
+
+    The places are those that `line_of` counts: one is empty if its request's run is elsewhere.
+    """
+    # First the keys, so that whole rows, which are wide, are read only of few.
+    ours = _matching(_waits_in(who.workspaces), queue, who)
+    keys = _ordered(ours, queue.order).values("pk")[first : first + most]
+    found = Escalation.objects.filter(belongs(Escalation), pk__in=keys)
+    is_before = _NOTHING if key is None else _is_before(queue.order, who, key)
+    found = found.select_related("run__launched_by", "run__agent", *_HOLDERS)
+    listed = list(_ordered(found, queue.order).annotate(is_before=_flag(is_before)))
+    before = [bool(getattr(one, "is_before", False)) for one in listed]
+    return list(zip(_rows(listed, at=who.at), before, strict=True))
 
 
-@cache
-def _open(count: int) -> CompiledSelect[Escalation]:
-    listed = Escalation.objects.filter(pk__in=Params("keys", count), state=EscalationState.OPEN)
-    return CompiledSelect(listed.select_related("run__launched_by", "run__agent", *_HOLDERS).all)
+def next_of(queue: QueueAddress, who: Reviewer, key: int) -> int | None:
+    """Return the next request after one, or else the first; None: there is no other."""
+    others = _placed(requests_in(queue, who).exclude(pk=key), queue.order)
+    found = others.alias(is_before=_flag(_is_before(queue.order, who, key)))
+    found = found.order_by("is_before", *_PLACES[queue.order])
+    return found.values_list("pk", flat=True).first()
 
 
 def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
@@ -349,74 +370,78 @@ def claimant(escalation: Escalation, *, at: datetime) -> str:
 _Place: TypeAlias = tuple[Any, ...]  # sorts in ascending order, and ends in the request's key
 
 
+_NOTHING = Q(pk__in=[])
+
+
 @dataclass(frozen=True)
 class QueuePosition:
-    """The keys of a queue in order, and the place of one of them, or of one that has left it.
+    """What a queue holds, and the place of one of its requests, or of one that has left it.
 
-    Open requests are in memory for a moment as numbers: unlike runs, they are only hundreds.
+    As in the badge, a request whose run is elsewhere counts, though no list shows it.
     """
 
-    keys: Sequence[int]
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
+    newest: int  # the key of the latest request
+    arrived: int  # requests since the newest one that the page knows
     waiting: WaitingCount  # regardless of filters
     snoozed: int  # by the reader
     tally: _Tally
     views: Mapping[str, _Tally]  # by view, regardless of filters; empty if not requested
-
-    @property
-    def behind(self) -> Sequence[int]:
-        return self.keys[self.at + self.is_in :]
-
-    @property
-    def following(self) -> int | None:
-        """Return the next request after the place, or else the first; None: there is no other."""
-        others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
-        return others[0] if others else None
 
 
 def line_of(
     queue: QueueAddress,
     who: Reviewer,
     key: int | None = None,
-    left: Escalation | None = None,
+    *,
     views: Collection[str] = (),
+    since: str = "",
 ) -> QueuePosition:
-    """Return a queue in order, with the place of a request, by default the first.
+    """Return what a queue holds, with the place of a request, by default the first.
 
-    One query reads only the open requests. `left` is the request itself if it was read already,
-    as it may have left the queue. `views` are those to count.
+    One query counts the open requests by the conditions that hold of them, so that few rows are
+    read however many wait. `views` are those to count; `since` is the newest request known.
     """
-    place_of, columns = _ORDERS[queue.order]
     held = {view: _in_view(view, who) for view in dict.fromkeys((ALL, *views))}
     # Without a filter it is one of the views, which are not compiled twice.
-    shown_view = "" if queue.given or queue.unreadable else queue.view
-    if shown_view not in held:
-        held[shown_view] = _in_queue(queue, who)
-    flags = {
-        f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
+    asked = "" if queue.given or queue.unreadable else queue.view
+    if asked not in held:
+        held[asked] = _in_queue(queue, who)
+    known = whole_number(since)
+    is_new = Q(pk__gt=known) if known is not None else _NOTHING
+    is_before = _NOTHING if key is None else _is_before(queue.order, who, key)
+    named = {
+        **{f"in_{n}": q for n, q in enumerate(held.values())},
+        "is_new": is_new,
+        "is_before": is_before,
+        "is_it": Q(pk=key or 0),
+        "asks_money": _ASKS_MONEY & Q(amount_minor__isnull=False),
     }
-    read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
-    rows = [(row[: len(held)], row[len(held) :]) for row in read]
-    at = {view: number for number, view in enumerate(held)}
-    matching = [row for is_in, row in rows if is_in[at[shown_view]]]
-    places = sorted(place_of(*row[len(_ASKED) :]) for row in matching)
-    keys = [place[-1] for place in places]
-    waiting = [row for is_in, row in rows if is_in[at[ALL]]]
-    ends = [expires for (*_, frozen, expires, _) in waiting if frozen is None]
-    tallies = {view: _tally(row for is_in, row in rows if is_in[at[view]]) for view in views}
-    count = WaitingCount.of(len(waiting), min(ends, default=None))
-    whole = (count, len(rows) - len(waiting), _tally(matching), tallies)
-    if key is None or key in keys:
-        return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
-    left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
-    before = bisect(places, place_of(*_values(left, columns))) if left else 0
-    return QueuePosition(keys, before, False, *whole)
+    ours = _placed(_waits_in(who.workspaces), queue.order)
+    flags = {name: _flag(q) for name, q in named.items()}
+    groups = list(
+        ours.annotate(**flags)
+        .order_by()
+        .values(*flags, "currency")
+        .annotate(n=Count("pk"), minor=Sum("amount_minor"), soonest=SOONEST, newest=Max("pk"))
+    )
+    of = {view: [each for each in groups if each[f"in_{n}"]] for n, view in enumerate(held)}
+    waiting, found = of[ALL], of[asked]
+    soonest = min((each["soonest"] for each in waiting if each["soonest"]), default=None)
+    return QueuePosition(
+        at=_count(each for each in found if each["is_before"]),
+        is_in=any(each["is_it"] for each in found),
+        newest=max((each["newest"] for each in found), default=0),
+        arrived=_count(each for each in found if each["is_new"]),
+        waiting=WaitingCount.of(_count(waiting), soonest),
+        snoozed=_count(groups) - _count(waiting),
+        tally=_tally(found),
+        views={view: _tally(of[view]) for view in views},
+    )
 
 
-def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
-    risk = escalation.review["deciding"].get("risk")
-    return [risk if column is _RISK else getattr(escalation, column) for column in columns]
+_Group: TypeAlias = Mapping[str, Any]  # requests of which the same conditions hold, counted
 
 
 @dataclass(frozen=True)
@@ -427,40 +452,59 @@ class _Tally:
     sums: str
 
 
-_ASKED = ("kind", "currency", "amount_minor")
+def _tally(groups: Collection[_Group]) -> _Tally:
+    asked = ((each["currency"], each["minor"]) for each in groups if each["asks_money"])
+    return _Tally(_count(groups), format_sums(asked))
 
 
-def _tally(rows: Iterable[Sequence[Any]]) -> _Tally:
-    """Count requests, given as rows that begin with the columns _ASKED."""
-    held = list(rows)
-    sums = [
-        (currency, minor)
-        for kind, currency, minor, *_ in held
-        if kind == ACTION.stored and minor is not None
-    ]
-    return _Tally(len(held), format_sums(sums))
+def _count(groups: Iterable[_Group]) -> int:
+    return sum(each["n"] for each in groups)
 
 
-def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> _Place:
-    return (frozen is not None, expires, key)  # a frozen request's deadline is paused
+def _flag(condition: Q) -> Case:
+    return Case(When(condition, then=1), default=0)
 
 
-def _by_amount(amount: int | None, currency: str, *rest: Any) -> _Place:
-    """Sort by currency, largest amount first; amounts of different currencies are not compared."""
-    return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
-
-
-def _by_risk(risk: str | None, *rest: Any) -> _Place:
-    return (-int(risk or 0), *_by_deadline(*rest))
-
-
-_DEADLINE = ("frozen_at", "expires_at", "pk")
-_RISK = KT("review__deciding__risk")
-_ORDERS: Mapping[str, tuple[Callable[..., _Place], Sequence[Any]]] = {
-    DEADLINE: (_by_deadline, _DEADLINE),
-    AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
-    RISK: (_by_risk, (_RISK, *_DEADLINE)),
+# The place of a request in each order: what comes first is less. A frozen request's time is
+# paused, and amounts of different currencies are not compared.
+_DEADLINE: Mapping[str, Any] = {
+    "is_frozen": _flag(Q(frozen_at__isnull=False)),
+    "expires_at": F("expires_at"),
+    "pk": F("pk"),
 }
+_PLACES: Mapping[str, Mapping[str, Any]] = {
+    DEADLINE: _DEADLINE,
+    AMOUNT: {
+        "has_none": _flag(Q(amount_minor__isnull=True)),
+        "currency": F("currency"),
+        "less": -Coalesce("amount_minor", 0),
+        **_DEADLINE,
+    },
+    RISK: {
+        "safe": -Cast(Coalesce(KT("review__deciding__risk"), Value("0")), IntegerField()),
+        **_DEADLINE,
+    },
+}
+
+
+def _placed(found: QuerySet[Escalation], order: str) -> QuerySet[Escalation]:
+    """Name the parts of the place of each request that are no column."""
+    return found.alias(**{n: part for n, part in _PLACES[order].items() if not isinstance(part, F)})
+
+
+def _ordered(found: QuerySet[Escalation], order: str) -> QuerySet[Escalation]:
+    return _placed(found, order).order_by(*_PLACES[order])
+
+
+def _is_before(order: str, who: Reviewer, key: int) -> Q:
+    """Return the condition for requests before that one, which may be in no queue any more."""
+    here = Escalation.objects.filter(pk=key, workspace__in=who.workspaces)
+    found, same = _NOTHING, Q()
+    for name, part in _PLACES[order].items():
+        value = Subquery(here.values_list(part))
+        found |= same & Q(**{f"{name}__lt": value})
+        same &= Q(**{name: value})
+    return found
 
 
 # The open requests in each view of a person's queue.
@@ -507,9 +551,6 @@ def reviewer(user: User, *, at: datetime) -> Reviewer:
     return Reviewer(user.pk, access.parts_of(user), at)
 
 
-_NOTHING = Q(pk__in=[])
-
-
 def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[int, str]]) -> Q:
     """Return the condition for requests whose tiers require other teams' approval.
 
@@ -534,10 +575,13 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
     return condition
 
 
+def _waits_in(workspaces: Sequence[int] | Params) -> QuerySet[Escalation]:
+    return Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=workspaces)
+
+
 def open_in(workspaces: Sequence[int] | Params) -> QuerySet[Escalation]:
     """Return the open requests of some workspaces, if their run is there too."""
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=workspaces)
-    return waiting.filter(belongs(Escalation))
+    return _waits_in(workspaces).filter(belongs(Escalation))
 
 
 def snoozed_by(user_id: int | Param, at: datetime | Param) -> QuerySet[Snooze, int]:
@@ -547,7 +591,14 @@ def snoozed_by(user_id: int | Param, at: datetime | Param) -> QuerySet[Snooze, i
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
-    return open_in(who.workspaces).filter(_in_queue(queue, who))
+    return _matching(open_in(who.workspaces), queue, who)
+
+
+def _matching(
+    found: QuerySet[Escalation], queue: QueueAddress, who: Reviewer
+) -> QuerySet[Escalation]:
+    """Leave what fits a queue, as a flag: else SQLite reads decided ones by another index."""
+    return found.alias(fits=_flag(_in_queue(queue, who))).filter(fits=1)
 
 
 def _in_queue(queue: QueueAddress, who: Reviewer) -> Q:
@@ -582,7 +633,7 @@ def _in_view(view: str, who: Reviewer) -> Q:
 
 ABOUT_TO_EXPIRE = timedelta(minutes=10)
 # What may not be what was asked, and what lacks the second of two approvals.
-_IS_MARKED = Q(review__facts__doubts__0__isnull=False)
+_IS_MARKED = Q(is_marked=True)
 _LOOKS_ODD = _IS_MARKED | Q(approval__isnull=False)
 
 
@@ -606,7 +657,8 @@ def _above_limit(who: Reviewer) -> Q:
 
 # Letters name an amount too, and a lost call was counted when first asked about.
 _ASKS_MONEY = Q(kind=ACTION.stored)
-# Fields whose choices are the waiting requests' values.
+# Fields whose choices are the values of the newest waiting requests:
+_OFFERED = 200
 NAMED: Mapping[str, Callable[[str], str]] = {
     "desk": desk_title,
     "tool": tool_title,
@@ -675,7 +727,9 @@ def _waiting(homes: int) -> CompiledSelect[Escalation]:
 def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FormField]:
     """Return the form of the filter, with the current values among its choices."""
     named = {field.name: field.column for field in queue.fields if field.name in NAMED}
-    rows = list(open_in(who.workspaces).order_by().values_list(*named.values()).distinct())
+    newest = _waits_in(who.workspaces).order_by("-pk").values("pk")[:_OFFERED]
+    found = Escalation.objects.filter(belongs(Escalation), pk__in=newest).order_by()
+    rows = list(found.values_list(*named.values()).distinct())
     waiting = dict(zip(named, zip(*rows, strict=True), strict=False))  # empty without a row
     choices = {"age": [*_MINUTES.items()], "due": [*_MINUTES.items()]}
     for name in named:
