@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -490,8 +491,7 @@ def _amount(facts: EventFacts, name: str) -> str:
 
 
 # Why a person is asked, by the ruling's code.
-ASK_REASONS = {
-    **ASKS,
+_OWN_REASONS = {
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has already set an amount in this run",
@@ -504,6 +504,7 @@ ASK_REASONS = {
     "no_cap_of_the_day": "there is no daily cap in its currency",
     "unattended_cap_of_the_day": "above the daily cap without approval",
 }
+ASK_REASONS = ChainMap(_OWN_REASONS, ASKS)  # desks add theirs once they are found
 
 
 def _kind(desk: str, facts: EventFacts) -> RequestKind:

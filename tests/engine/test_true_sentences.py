@@ -97,7 +97,8 @@ def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
     ]
     for run in runs:
         page = trace(run)
-        told.append(Sentence("end", run.pk.hex, f"{page.end} {page.ending.record}"))
+        end = f"{page.headline}. {page.end} {page.ending.record}"
+        told.append(Sentence("end", run.pk.hex, end))
         for held in run.escalations.all():
             line = strip_of(scene.eve, str(held.pk))
             text = words(str(line.outcome)) if line else ""

@@ -37,11 +37,11 @@ WHERE pattern = 'orchestrator'
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays unattended, and what a person lowers the others to
 
-ASKED = (  # what cards ask for, and runs are for
+ASKED = (  # what cards ask for, and runs came to
     "Refund USD 1,200.00 to Anna",
     "Use this draft",
     "Enter Atelier Sommer as the payee P-105",
-    "Prepare the morning operations report",
+    "A person is asked: Approve the result of the step memo",
 )
 # Reviews that today's program judges otherwise than 0.2.0 did, and in what: it asks for no reason,
 # and a brief says more.

@@ -219,5 +219,5 @@ def test_who_may_read_it_finds_it(scene: Scene, ada: User) -> None:
     link = f'href="{reverse("policy")}"'
 
     assert link in client_of(ada).get(reverse("audit")).text
-    assert link in client_of(ada).get(reverse("home")).text
-    assert link not in client_of(scene.eve).get(reverse("home")).text
+    assert link in client_of(ada).get(reverse("settings")).text
+    assert link not in client_of(scene.eve).get(reverse("settings")).text
