@@ -71,6 +71,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
     "sign-in-code": ((302, 302),) * 4,  # no password was typed before; see test_second_factor
+    "sign-on": ((405, 404),) * 4,  # no provider is set; see tests/web/test_sign_on
+    "sign-on-answer": ((404, 405),) * 4,
     "second-factor": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "second-factor-change": ((302, 302), (405, 422), (405, 422), (405, 422)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
