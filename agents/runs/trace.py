@@ -139,6 +139,9 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         asks=open_ones[0] if open_ones else None,
         question=lost[0][1] if lost else "",
     )
+    # What the agent wrote never stands without the record.
+    said = () if ending.words or ending.note else (deed, headline)
+    record = _after(ending.record, *said)
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-_TURNS:]
     return _Trace(
         run=run,
@@ -148,7 +151,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
         end=_after(end, headline),
         result=summary,
-        ending=replace(ending, record=with_islands(_after(ending.record, deed, headline))),
+        ending=replace(ending, record=with_islands(record)),
         waiting=open_ones[0] if open_ones else None,
         waits=waits,
         headline=headline,

@@ -32,7 +32,7 @@ NOT_COMPARED = {
     # A report's day; a declared desk's subject.
     "subject_label scope",
     # Evidence, and the clocks.
-    Escalation: "review expires_at climbs_at frozen_at",
+    Escalation: "review is_marked expires_at climbs_at frozen_at",
     # What the tool returned.
     Effect: "result settled_at",
     Refund: "reason reference held_at paid_at",
@@ -51,7 +51,7 @@ REFUSED = {
     SentMail: "state",
     Workspace: "",
     PolicyVersion: "workspace_id",  # its number is taken
-    Membership: "role",
+    Membership: "role grants",
 }
 
 

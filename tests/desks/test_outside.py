@@ -106,7 +106,7 @@ def launch(company: Company, omar: Page) -> None:
     omar.get_by_label("About").fill("Noor")
     omar.get_by_label("Goal", exact=True).fill(GOAL)
     omar.get_by_role("button", name="Launch", exact=True).last.click()
-    expect(omar.locator("#run h2").first).to_have_text(GOAL)
+    expect(omar.locator("#run")).to_contain_text(GOAL)
 
 
 def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> None:
@@ -183,7 +183,7 @@ def ask_on(omar: Page) -> None:
     omar.goto(asked)
     omar.get_by_label("Ask on").fill("And which of them end this month?")
     omar.get_by_role("button", name="Ask on").click()
-    expect(omar.locator("#run h2").first).to_have_text("And which of them end this month?")
+    expect(omar.locator("#run")).to_contain_text("And which of them end this month?")
     omar.get_by_role("link", name="an earlier run").click()
     expect(omar).to_have_url(asked)
 

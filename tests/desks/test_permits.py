@@ -100,7 +100,7 @@ def test_order_is_lowered_taken_executed_and_reported(scene: Scene) -> None:
     assert [one["status"] for one in (waits, allowed, taken, again, done)] == [
         *("waiting", "allowed", "taken", "taken", "executed")
     ]
-    assert listed == ["Waiting for a person", LISTENING, OUT]
+    assert listed == ["Order 3 of axle for EUR 1,200.00", LISTENING, OUT]
     assert before == 0
     assert taken["arguments"]["price"]["amount"] == "800.00"
     assert done["result"] == {"number": "A-17", "status": "ok"}

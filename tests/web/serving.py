@@ -103,16 +103,16 @@ def open_page(browser: Browser, **context: Any) -> Page:
     return page
 
 
-def _go(page: Page, goto: Callable[..., Response | None], url: str) -> Response | None:
+def _go(page: Page, goto: Callable[..., Response | None], url: str, **how: Any) -> Response | None:
     """Go to an address, after whatever navigation is still under way has ended."""
     for _ in range(20):
         try:
-            return goto(url)
+            return goto(url, **how)
         except Error as error:
             if not any(why in str(error) for why in INTERRUPTED):
                 raise
             page.wait_for_timeout(100)
-    return goto(url)
+    return goto(url, **how)
 
 
 def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:

@@ -341,5 +341,6 @@ def test_a_form_opened_during_a_stop_returns_to_its_first_choice(
 
     end()
 
-    expect(page.locator("[name=verdict]:checked")).to_have_value("adjust")
+    first = "adjust" if typed else "pass"  # what was typed is an amount
+    expect(page.locator("[name=verdict]:checked")).to_have_value(first)
     expect(page.locator(Card.REASON)).to_have_value(typed)

@@ -31,6 +31,7 @@ ITS_TURN = (
 BEFORE, AFTER = ("PreToolUse",), ("PostToolUse", "PostToolUseFailure")
 GONE_ON = ("Stop", "UserPromptSubmit", "SessionEnd")  # events without a call under way
 REJECTED = "human_rejected"  # the reason of a person's rejection
+WITHDRAWN = "withdrawn"
 LONGEST = 2000  # characters reported of a result
 
 
@@ -116,7 +117,9 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
     own = f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
     earlier = next((one.key for one in session.calls(deed) if _counts(one)), own)
     told = session.call(tool, arguments, key=earlier)
-    if earlier != own and told.status in ("taken", "executed"):  # by whoever asked for it then
+    # Whoever asked for it then took it, or took it back.
+    is_over = told.status in ("taken", "executed") or told.reason == WITHDRAWN
+    if earlier != own and is_over:
         told = session.call(tool, arguments, key=own)
     is_in_line = told.status == "waiting" and told.waiting_for == "turn"
     if is_in_line and earlier == own:  # allowed later, it would be out with nobody
