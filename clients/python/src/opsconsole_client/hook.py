@@ -117,7 +117,7 @@ def _decide(said: Mapping[str, Any], options: argparse.Namespace) -> dict[str, A
     own = f"{deed}-{said.get('tool_use_id') or uuid.uuid4().hex}"
     earlier = next((one.key for one in session.calls(deed) if _counts(one)), own)
     told = session.call(tool, arguments, key=earlier)
-    # Whoever asked for it then took it, or took it back.
+    # The one that asked for it then took it, or took it back.
     is_over = told.status in ("taken", "executed") or told.reason == WITHDRAWN
     if earlier != own and is_over:
         told = session.call(tool, arguments, key=own)
