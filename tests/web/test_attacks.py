@@ -23,6 +23,8 @@ OPEN = {
     "keys",
     "invitation",
     "sign-in-code",
+    "sign-on",  # 404 without a provider; see test_sign_on
+    "sign-on-answer",
 }
 ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
 
