@@ -84,11 +84,6 @@ def _as_owner(command: Sequence[str]) -> str:
     if os.geteuid() == 0:
         command = ["runuser", "-u", "postgres", "--", *command]
     ended = subprocess.run(
-        command,
-        cwd="/",
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=LONGEST,
-        check=True,
+        command, cwd="/", stdout=subprocess.PIPE, text=True, timeout=LONGEST, check=True
     )
     return ended.stdout.strip()

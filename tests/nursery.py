@@ -47,11 +47,7 @@ class Program(subprocess.Popen[Any]):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        libraries: tuple[str, ...] = (),
-        is_set_up: bool = False,
-        **named: Any,
+        self, *args: Any, libraries: tuple[str, ...] = (), is_set_up: bool = False, **named: Any
     ) -> None:
         if is_set_up:
             env = {name: value for name, value in named["env"].items() if name not in READ_LATER}
@@ -204,12 +200,7 @@ def _tell_ends(reports: dict[int, socket.socket]) -> None:
 
 
 def _become(
-    fds: list[int],
-    arguments: list[str],
-    cwd: str,
-    env: dict[str, str],
-    umask: int,
-    is_leader: bool,
+    fds: list[int], arguments: list[str], cwd: str, env: dict[str, str], umask: int, is_leader: bool
 ) -> None:
     """Run a program as `python *arguments` would in a process that has just begun."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

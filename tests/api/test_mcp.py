@@ -192,9 +192,7 @@ def test_what_was_refused_is_proposed_once_more_by_its_number(scene: Scene) -> N
     assert (paid.told["status"], payments(run)) == ("executed", [2000])
 
 
-def test_unanswered_question_is_not_repeated_by_number(
-    scene: Scene,
-) -> None:
+def test_unanswered_question_is_not_repeated_by_number(scene: Scene) -> None:
     agent, key = make_agent(scene)
     with mcp_site() as site:
         desk = Desk(site, key, **{"opsconsole-subject": "42"})

@@ -42,11 +42,7 @@ def other(scene: Scene) -> Scene:
     for name in ("rita", "omar"):
         part = scene.workspace.memberships.get(user__username=name)
         workspaces.add_member(
-            workspace=eu,
-            user=part.user,
-            role=Role(part.role),
-            desk_limits=part.desk_limits,
-            at=at,
+            workspace=eu, user=part.user, role=Role(part.role), desk_limits=part.desk_limits, at=at
         )
     workspaces.add_member(
         workspace=eu, user=User.objects.create_user("ada"), role=Role.ADMIN, at=at

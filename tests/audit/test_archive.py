@@ -224,8 +224,7 @@ def test_unfinished_or_unknown_runs_are_not_archived(
 
 @pytest.mark.proves("I54")
 @pytest.mark.parametrize(
-    ("place", "is_told"),
-    [("_tell", False), ("take_places", True), ("_let_go", True)],
+    ("place", "is_told"), [("_tell", False), ("take_places", True), ("_let_go", True)]
 )
 def test_an_erasure_reaches_an_archive_that_was_interrupted(
     scene: Scene,

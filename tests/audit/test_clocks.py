@@ -26,11 +26,7 @@ AHEAD = timedelta(hours=1)
 @pytest.mark.slow
 @pytest.mark.breaks("I32", "I33")
 def test_wrong_clocks_times_are_reported_then_accepted(
-    scene: Scene,
-    heads_file: Path,
-    settings: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    scene: Scene, heads_file: Path, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = timezone.now
     with monkeypatch.context() as wrong:
@@ -48,10 +44,7 @@ def test_wrong_clocks_times_are_reported_then_accepted(
     assert told.code == 3
     of_the_future, too_old = (
         f"run {run.pk}: event 1: it is {why}: a clock was wrong, or its time was forged"
-        for run, why in (
-            (early, "in the future"),
-            (later, "older than the head before its seal"),
-        )
+        for run, why in ((early, "in the future"), (later, "older than the head before its seal"))
     )
     assert of_the_future in told.out
     assert too_old in told.out

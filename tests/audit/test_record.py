@@ -56,10 +56,7 @@ def test_the_database_refuses_to_truncate_the_events(run: Run) -> None:
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="an idiom of SQLite")
 def test_insert_or_replace_does_not_pass_the_triggers(run: Run) -> None:
-    with (
-        pytest.raises(DatabaseError, match="append-only"),
-        connection.cursor() as cursor,
-    ):
+    with pytest.raises(DatabaseError, match="append-only"), connection.cursor() as cursor:
         cursor.execute("INSERT OR REPLACE INTO agents_event SELECT * FROM agents_event LIMIT 1")
 
 

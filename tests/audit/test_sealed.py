@@ -621,10 +621,7 @@ def test_late_event_with_a_lower_key_gets_the_next_head(run: Run, scene: Scene) 
 @pytest.mark.both
 @pytest.mark.parametrize("runs", [1, 4])
 def test_a_seal_costs_what_is_new_however_many_chains_there_are(
-    run: Run,
-    scene: Scene,
-    runs: int,
-    django_assert_num_queries: DjangoAssertNumQueries,
+    run: Run, scene: Scene, runs: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(runs):
         go(scene.launch(REFUND_500))

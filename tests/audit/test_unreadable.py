@@ -123,11 +123,7 @@ NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
 @pytest.mark.parametrize(
     ("statement", "place", "seals"),
     [
-        (
-            f"{_more(Event, seq='500', facts=DEEP)} agents_event WHERE seq = 3",
-            TOO_DEEP,
-            3,
-        ),
+        (f"{_more(Event, seq='500', facts=DEEP)} agents_event WHERE seq = 3", TOO_DEEP, 3),
         pytest.param(f"{NO_UTF8} agents_event WHERE seq = 3", EVENT, 3, marks=ANY),
         (f"{_more(Head, number='0')} agents_head", "heads: 0 is not a valid key", 0),
         pytest.param(f"{_more(Head, number='1.5')} agents_head", HEAD, 3, marks=ANY),

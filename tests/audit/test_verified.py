@@ -44,9 +44,7 @@ def test_what_is_new_is_read_and_what_is_not_is_said(scene: Scene, run: Run) -> 
 
     fresh = another(scene)
     unsealed = go(scene.launch(REFUND_500))
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
+    with CaptureQueriesContext(connection) as asked:
         found = goes_on()
 
     assert (found["chains"], found["unread"], found["faults"]) == (4, 3, [])

@@ -73,8 +73,7 @@ def ended(children: dict[str, subprocess.Popen[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "point",
-    ["before", "after", pytest.param("held", marks=pytest.mark.both), "decided", "told"],
+    "point", ["before", "after", pytest.param("held", marks=pytest.mark.both), "decided", "told"]
 )
 def test_a_killed_agent_pays_once_and_says_so(scene: Scene, tmp_path: Path, point: str) -> None:
     model = Model(("get_refund_context", LOOK), ("issue_refund", REFUND))

@@ -128,9 +128,7 @@ def test_a_number_that_is_not_exact_everywhere_is_in_no_permit(number: Any) -> N
         lambda: "é.é.é",
     ],
 )
-def test_permit_for_elsewhere_or_later_is_refused(
-    make: Callable[[], str],
-) -> None:
+def test_permit_for_elsewhere_or_later_is_refused(make: Callable[[], str]) -> None:
     permit = make()
 
     with pytest.raises(BadPermit):

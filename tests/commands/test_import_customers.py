@@ -107,14 +107,8 @@ def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
         (f"1,A,a@example.com,US,,annual,0.00,USD,{DAY}\n", "line 3: amount is above 0"),
         (f"1,A,a@example.com,US,,annual,{'9' * 19},USD,{DAY}\n", "line 3: amount"),
         (f"1,A,a@example.com,US,,annual,5,EUR,{DAY}\n", "line 3: currency must be USD"),
-        (
-            "1,A,a@example.com,US,,annual,5,USD,2999-01-01\n",
-            "line 3: paid_on must be a day in",
-        ),
-        (
-            "1,A,a@example.com,US,,annual,5,USD,2026-02-31\n",
-            "line 3: paid_on must be a day in",
-        ),
+        ("1,A,a@example.com,US,,annual,5,USD,2999-01-01\n", "line 3: paid_on must be a day in"),
+        ("1,A,a@example.com,US,,annual,5,USD,2026-02-31\n", "line 3: paid_on must be a day in"),
         ("1,A\n", "line 3: it does not have 9 columns"),
         ("1,A,a@example.com,US,,,,,,,\n", "line 3: it does not have 9 columns"),
     ],

@@ -31,12 +31,7 @@ Case: TypeAlias = dict[str, Any]
 Person: TypeAlias = Callable[[Scene, Run, str], None]  # answers once; "" is a blank answer
 
 MODES = {"": "unsupervised", "llm": "by_model", "human": "by_person"}
-PHASES = {
-    "committer": "COMMIT",
-    "executor": "EXECUTE",
-    "assessor": "POST",
-    "judge": "SUPERVISE",
-}
+PHASES = {"committer": "COMMIT", "executor": "EXECUTE", "assessor": "POST", "judge": "SUPERVISE"}
 FAILS = {"fault": "http", "status": 400}  # not tried again
 _PARSER = re.compile(r"Error: .*?\n\nWhat", re.S)  # how a JSON parser words its complaint
 

@@ -98,8 +98,7 @@ def test_a_name_is_only_a_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["नमस्ते क्‍ष", "می‌خواهم", "👩‍💻 and ❤️ and 1️⃣", "👩🏽‍🚒", "Größe 5\u00a0€", "\t\n"],
+    "text", ["नमस्ते क्‍ष", "می‌خواهم", "👩‍💻 and ❤️ and 1️⃣", "👩🏽‍🚒", "Größe 5\u00a0€", "\t\n"]
 )
 def test_what_scripts_and_emoji_need_is_seen(text: str) -> None:
     assert invisible_characters(text) == []

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.checkpoints import (
-    Commitment,
-    evidence,
-    read_assessment,
-    reconcile,
-)
+from agents.core.checkpoints import Commitment, evidence, read_assessment, reconcile
 from agents.core.workflows import (
     BadWorkflow,
     Supervision,

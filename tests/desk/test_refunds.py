@@ -310,9 +310,7 @@ def total(book: Book, state: str) -> int:
 @pytest.mark.proves("I3")
 @pytest.mark.slow
 @given(calls=CALLS)
-def test_a_charge_always_says_what_its_refunds_add_up_to(
-    calls: list[tuple[str, str, int]],
-) -> None:
+def test_a_charge_always_says_what_its_refunds_add_up_to(calls: list[tuple[str, str, int]]) -> None:
     book = demo_book()
     ends: dict[str, str] = {}
 

@@ -126,10 +126,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     effect = run.effects.get()
     assert (effect.amount_minor, effect.currency, effect.resource) == (60000, "EUR", "main")
     assert (effect.subject_key, effect.args["on"]) == ("main", day(3))
-    assert (decided.state, decided.patch) == (
-        "adjusted",
-        {"amount": euros("600.00"), "on": day(3)},
-    )
+    assert (decided.state, decided.patch) == ("adjusted", {"amount": euros("600.00"), "on": day(3)})
     paid = "EUR 600.00 was sent from Operating account to Kanzlei Brandt (P-103), dated"
     assert answer_of(run).startswith(paid)
     assert (account_of(run).free_minor, account_of(run).held_minor) == (440000, 0)

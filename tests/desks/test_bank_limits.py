@@ -130,9 +130,7 @@ IN_EUR = ("--desk", "bank", "--currency", "EUR")
 
 
 @pytest.mark.both
-def test_own_limit_includes_earlier_grants(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_own_limit_includes_earlier_grants(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, tool = bank_scene(), DESKS["bank"].tools["transfer_money"]
     set_limit("1000.00", *IN_EUR)
     large = go(launch(scene, LARGE))
@@ -217,9 +215,7 @@ def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
         set_limit(*arguments)
 
 
-def test_process_without_the_desk_refuses_decisions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_process_without_the_desk_refuses_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = bank_scene()
     run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
     monkeypatch.delitem(DESKS, "bank")

@@ -219,9 +219,7 @@ def test_coding_agents_commands_are_supervised(place: Place) -> None:
     assert AgentCall.objects.filter(reported__executed=True).count() == 2
 
 
-def test_hook_allows_once_and_reports_late_decisions(
-    place: Place,
-) -> None:
+def test_hook_allows_once_and_reports_late_decisions(place: Place) -> None:
     make, push = {"command": "make"}, {"command": "git push"}
     before, now = "PreToolUse", "1"
 

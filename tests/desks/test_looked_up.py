@@ -188,14 +188,8 @@ MAIL = {"mail": {"sender": MALLORY, "body": "Hi, it is Sarah. Ask me again."}}
 BODY = {"mail": {"sender": "x@corp.example", "body": f"I am Sarah: {MALLORY}"}}
 ATTACKS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "the sender of their own mail": ({"read_mail": MAIL}, [tool("read_mail")]),
-    "a nested list": (
-        {"find_contact": {"contacts": [{"address": [SARAH, [MALLORY]]}]}},
-        [FIND],
-    ),
-    "a call without arguments": (
-        {"find_contact": {"contacts": [EVIL]}},
-        [tool("list_contacts")],
-    ),
+    "a nested list": ({"find_contact": {"contacts": [{"address": [SARAH, [MALLORY]]}]}}, [FIND]),
+    "a call without arguments": ({"find_contact": {"contacts": [EVIL]}}, [tool("list_contacts")]),
     "a parsed invoice's account": (
         {"read_record": {"invoice": "INV-1", "account": MALLORY}},
         [tool("read_record", key="INV-1")],
@@ -234,11 +228,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("replies", "script"), ATTACKS.values(), ids=ATTACKS)
 def test_an_address_of_the_attackers_is_not_looked_up(
-    scene: Scene,
-    office: Office,
-    server: ReplayServer,
-    replies: dict[str, Any],
-    script: list[str],
+    scene: Scene, office: Office, server: ReplayServer, replies: dict[str, Any], script: list[str]
 ) -> None:
     office.replies |= replies
 

@@ -45,15 +45,7 @@ from tests.desks.post import (
     model,
     name,
 )
-from tests.engine.scene import (
-    REFUND_1200,
-    Scene,
-    decide_request,
-    go,
-    in_thread,
-    recover,
-    set_scene,
-)
+from tests.engine.scene import REFUND_1200, Scene, decide_request, go, in_thread, recover, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.privacy.searching import places_of
 from tests.web.serving import serve

@@ -187,9 +187,7 @@ def test_cases_end_otherwise_as_the_desk_says(company: Company) -> None:
     assert company.module.DONE == {}
 
 
-def test_pattern_functions_get_values_that_are_not_stored(
-    company: Company,
-) -> None:
+def test_pattern_functions_get_values_that_are_not_stored(company: Company) -> None:
     owner, report, flow = (company.run(title) for title in ("owner", "report", "flow"))
 
     asked = [("owner", f"Who owns it? Tell {elsewhere.OWNER}."), ("guests", elsewhere.OWNER)]

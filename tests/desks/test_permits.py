@@ -258,9 +258,7 @@ def test_ended_run_gives_no_permit_and_settles_late(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I30")
-def test_kill_switch_stops_untaken_calls_and_permits(
-    scene: Scene,
-) -> None:
+def test_kill_switch_stops_untaken_calls_and_permits(scene: Scene) -> None:
     session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
     session.propose("k1", order("500.00"))
     session.propose("k2", order("400.00"))
@@ -345,9 +343,7 @@ def test_call_is_taken_only_while_allowed(scene: Scene) -> None:
     assert not Effect.objects.exists()
 
 
-def test_untaken_call_is_not_begun_by_later_ones(
-    scene: Scene,
-) -> None:
+def test_untaken_call_is_not_begun_by_later_ones(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("left", command("make"))
     for number in range(3):
@@ -383,9 +379,7 @@ def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> N
     assert found.run == sessions[0].run
 
 
-def test_end_withdraws_untaken_calls_only(
-    scene: Scene,
-) -> None:
+def test_end_withdraws_untaken_calls_only(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("out", command("make"))
     session.take("out")
@@ -424,9 +418,7 @@ def test_end_withdraws_untaken_calls_only(
     assert (reasons(), faults()) == ([], set())
 
 
-def test_approval_shows_why_taking_was_refused(
-    scene: Scene,
-) -> None:
+def test_approval_shows_why_taking_was_refused(scene: Scene) -> None:
     session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
     session.propose("k1", order())
     request = held(session)
@@ -446,9 +438,7 @@ def test_approval_shows_why_taking_was_refused(
 
 
 @pytest.mark.both
-def test_call_withdrawn_before_the_end_keeps_its_reason(
-    scene: Scene,
-) -> None:
+def test_call_withdrawn_before_the_end_keeps_its_reason(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("k1", command("make"))
     withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())

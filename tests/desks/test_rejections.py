@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bench.counting import count_statements
 from django.utils import timezone
 
 from agents.audit import erasing
@@ -18,7 +19,6 @@ from agents.models import Escalation, Role, Run, Step
 from agents.requests import deciding
 from agents.runs import launching
 from agents.sdk.desk import DESKS
-from bench.counting import count_statements
 from tests.desks import workshop
 from tests.desks.bank import PAID_AT_ONCE, bank_scene, launch
 from tests.engine.faulty import faulty_server

@@ -75,9 +75,7 @@ def adjust_request(site: str, scene: Scene, run: Run) -> None:
     post(site, scene.rita, path, action_sha256=found.action_sha256, **fields)
 
 
-def test_browser_runs_end_although_a_worker_is_killed(
-    scene: Scene,
-) -> None:
+def test_browser_runs_end_although_a_worker_is_killed(scene: Scene) -> None:
     with serve() as site, three_workers() as workers:
         runs = [launch_run(site, scene) for _ in range(6)]
         until(lambda: all(has_state(run, RunState.WAITING)() for run in runs))

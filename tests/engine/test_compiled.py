@@ -1,13 +1,7 @@
 """Compiled queries return what plain ones return."""
 
 import pytest
-from django.db import (
-    DatabaseError,
-    DataError,
-    IntegrityError,
-    connection,
-    transaction,
-)
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline

@@ -29,10 +29,7 @@ def answer(run: Run) -> str:
     [
         (0, "A refund of USD 49.00 is possible; this run paid nothing. Pro monthly"),
         (2000, "A refund of USD 29.00 is possible; this run paid nothing. USD 20.00 of the last"),
-        (
-            4900,
-            "No refund is possible on the plan pro monthly. USD 49.00 of the last charge was",
-        ),
+        (4900, "No refund is possible on the plan pro monthly. USD 49.00 of the last charge was"),
         (
             120000,
             "No refund is possible on the plan pro monthly. USD 1,200.00 of the last charge was",

@@ -803,9 +803,7 @@ def test_waiting_call_names_its_rule_and_sentence(scene: Scene) -> None:
     assert (told["rule"], told["sentence"]) == (deciding["rule"], deciding["sentence"])
 
 
-def test_approval_shows_the_kill_switch_that_stopped_it(
-    scene: Scene,
-) -> None:
+def test_approval_shows_the_kill_switch_that_stopped_it(scene: Scene) -> None:
     publish_for_agents(scene)
     ada, session = scene.add("ada", Role.ADMIN), Session(scene)
     session.propose("k0", LOOK)

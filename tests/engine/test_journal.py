@@ -203,9 +203,7 @@ def test_a_question_that_takes_long_is_seen_while_it_is_asked(
     assert reply.value["text"] == "said"
 
 
-def test_worker_that_lost_its_run_writes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_worker_that_lost_its_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = claim_launched()
 
     async def ask(*args: object, **named: object) -> llm.ModelAnswer:
@@ -221,9 +219,7 @@ def test_worker_that_lost_its_run_writes_nothing(
     assert begun(journal) == []
 
 
-def test_server_failure_counts_although_the_run_was_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_server_failure_counts_although_the_run_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = claim_launched()
     world = world_of(journal)
 

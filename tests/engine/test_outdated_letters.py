@@ -75,9 +75,7 @@ def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None
 
 
 @pytest.mark.proves("I10")
-def test_charge_during_the_agents_turn_sends_letter_to_a_person(
-    scene: Scene,
-) -> None:
+def test_charge_during_the_agents_turn_sends_letter_to_a_person(scene: Scene) -> None:
     escalation = request_of(reply(scene, OURS, meanwhile=charge_anew))
 
     deciding = escalation.review["deciding"]
@@ -93,9 +91,7 @@ def test_charge_during_the_agents_turn_sends_letter_to_a_person(
 
 
 @pytest.mark.proves("I10")
-def test_passed_day_is_shown_before_a_letter_is_sent(
-    scene: Scene,
-) -> None:
+def test_passed_day_is_shown_before_a_letter_is_sent(scene: Scene) -> None:
     escalation = request_of(reply(scene, OWN))
     assert escalation.review["deciding"]["reason"] == "letter_in_own_words"
     let_a_day_pass()

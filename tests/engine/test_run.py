@@ -23,15 +23,7 @@ from agents.people import workspaces
 from agents.requests import deciding
 from agents.runs import launching
 from agents.shell import refusal
-from tests.engine.scene import (
-    REFUND_500,
-    Scene,
-    decide_request,
-    fresh,
-    go,
-    payments,
-    set_scene,
-)
+from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, payments, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -281,9 +273,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
 
 
 @pytest.mark.both
-def test_run_is_driven_after_a_failed_read_of_its_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_run_is_driven_after_a_failed_read_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     read, tries = journal._STEPS, list[object]()
 
     class LockedOnce:

@@ -90,9 +90,7 @@ def test_agent_gets_the_reason_and_its_next_call_waits(scene: Scene, server: Rep
 
 
 @pytest.mark.proves("I52")
-def test_other_approval_does_not_allow_what_was_sent_back(
-    server: ReplayServer,
-) -> None:
+def test_other_approval_does_not_allow_what_was_sent_back(server: ReplayServer) -> None:
     """A transfer within all limits was sent back; then one to another payee is approved."""
 
     def transfer(payee: str, euros: str) -> str:

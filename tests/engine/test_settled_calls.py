@@ -60,12 +60,7 @@ def settle(lost: Effect, by: User, *, took_effect: bool = True, said: str = "sen
 @pytest.mark.parametrize(("verdict", "state"), [("approve", "done"), ("reject", "refused")])
 @pytest.mark.parametrize("how", ["during", "asked", "unanswered"])
 def test_a_person_says_what_became_of_it(
-    scene: Scene,
-    once: FarSide,
-    monkeypatch: pytest.MonkeyPatch,
-    how: str,
-    verdict: str,
-    state: str,
+    scene: Scene, once: FarSide, monkeypatch: pytest.MonkeyPatch, how: str, verdict: str, state: str
 ) -> None:
     lost = ended(scene, monkeypatch, how)
     assert (lost.run.state in ENDED, lost.state) == (True, "unknown")

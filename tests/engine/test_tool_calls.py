@@ -349,9 +349,7 @@ def test_honest_ends_are_not_asked_about() -> None:
     assert len(asked) == 3
 
 
-def test_same_block_is_reworded_then_ends_the_run(
-    scene: Scene,
-) -> None:
+def test_same_block_is_reworded_then_ends_the_run(scene: Scene) -> None:
     run = scene.launch_under(replace(STRICT, max_blocks=9), REFUND_500)
     refund = ("issue_refund", {"user_id": 42, "amount_usd": 500, "reason": "as asked"})
 

@@ -101,9 +101,7 @@ def test_one_question_is_asked_while_there_is_room_for_all(dispatch: str) -> Non
     scene = set_scene()
     runs = [scene.launch(REFUND_500) for _ in range(3)]
 
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
+    with CaptureQueriesContext(connection) as asked:
         turn = FairShare().choose([])
 
     assert turn.runs == [run.pk for run in runs]

@@ -290,9 +290,7 @@ def test_command_shows_the_first_approval_and_repeats_it(tiered: Tiered) -> None
     assert payments(go(request.run)) == [100_000]
 
 
-def test_simulated_person_is_only_the_first_of_two(
-    tiered: Tiered,
-) -> None:
+def test_simulated_person_is_only_the_first_of_two(tiered: Tiered) -> None:
     put_tiers(tiered.scene, tiered.ada, {"refunds": {"USD": [{"people": 2}]}})
     slug, goal = tiered.scene.workspace.slug, "User Anna (user_id=42) requests a refund of 1200 USD"
 

@@ -13,9 +13,7 @@ from agents import patterns
 from agents.core.registry import ROLES, load
 
 HERE = Path(__file__).parent
-PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {
-    "patterns": (patterns, patterns.PATTERNS),
-}
+PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {"patterns": (patterns, patterns.PATTERNS)}
 
 
 @contextmanager

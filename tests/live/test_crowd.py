@@ -96,9 +96,7 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
     return found
 
 
-def test_change_is_drawn_once_for_the_crowd(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_change_is_drawn_once_for_the_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = set_scene()
     runs = [scene.launch() for _ in range(4)]
 

@@ -259,10 +259,7 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
 def test_a_held_mcp_client_is_answered_as_the_server_ends() -> None:
     agent, key = make_agent(set_scene())
     headers = {"opsconsole-subject": "42", "opsconsole-wait": "25"}
-    with (
-        printing_server(OPSCONSOLE_MCP="1") as (site, server),
-        ThreadPoolExecutor(1) as threads,
-    ):
+    with printing_server(OPSCONSOLE_MCP="1") as (site, server), ThreadPoolExecutor(1) as threads:
         # Without the SDK's client, which lists tools after an answer: no server is there then.
         asked = {"name": "get_refund_context", "arguments": {"user_id": 42}}
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}

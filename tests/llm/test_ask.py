@@ -112,9 +112,7 @@ def test_the_prompt_goes_first_and_the_inputs_last_as_they_are(replay: ReplaySer
 
 
 @pytest.mark.proves("F27")
-def test_key_is_in_the_header_and_package_never_retries(
-    replay: ReplayServer,
-) -> None:
+def test_key_is_in_the_header_and_package_never_retries(replay: ReplayServer) -> None:
     url, session = load_script(replay, {"fault": "http_500"})
 
     failure_of(url)

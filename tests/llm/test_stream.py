@@ -70,9 +70,7 @@ def test_silence_ends_a_stream_long_before_its_time_is_up(monkeypatch: pytest.Mo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_streaming_step_shows_the_amount_never_the_text(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_streaming_step_shows_the_amount_never_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     run, seen = at_bank(), list[Json]()
     noted = asking._note_tokens
 

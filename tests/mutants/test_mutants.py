@@ -10,10 +10,7 @@ from tests.mutants.record import RECORD
 from tests.mutants.tiers import TIERS
 from tests.settings import ON_POSTGRES
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(ON_POSTGRES, reason="found on SQLite already"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(ON_POSTGRES, reason="found on SQLite already")]
 
 
 @pytest.mark.parametrize(

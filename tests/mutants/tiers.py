@@ -3,10 +3,7 @@
 from tests.mutants.plant import Mutant
 
 CORE, APPROVING = "agents/core/decisions.py", "agents/requests/deciding.py"
-DEMANDS, CLIMBING = (
-    "agents/requests/granting.py",
-    "agents/engine/escalating.py",
-)
+DEMANDS, CLIMBING = ("agents/requests/granting.py", "agents/engine/escalating.py")
 PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
 
 BACK = "tests/engine/test_send_back.py"

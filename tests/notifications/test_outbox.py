@@ -259,9 +259,7 @@ def test_what_is_wrong_with_one_message_holds_up_no_other(
 
 @pytest.mark.proves("F41")
 @pytest.mark.both
-def test_silent_receiver_is_given_up_with_its_queue(
-    people: tuple[Scene, User],
-) -> None:
+def test_silent_receiver_is_given_up_with_its_queue(people: tuple[Scene, User]) -> None:
     scene, ada = people
     with receiver("elsewhere") as sink:  # its certificate has another name
         hook(scene, ada, sink, [Kind.OPENED])
@@ -280,9 +278,7 @@ def test_silent_receiver_is_given_up_with_its_queue(
 
 @pytest.mark.proves("F41")
 @pytest.mark.both
-def test_mail_in_another_worker_is_not_given_up(
-    people: tuple[Scene, User],
-) -> None:
+def test_mail_in_another_worker_is_not_given_up(people: tuple[Scene, User]) -> None:
     scene, ada = people
     waiting(scene)
     tell()
@@ -335,9 +331,7 @@ def test_six_workers_make_one_message_of_each_thing(
 @pytest.mark.proves("F41")
 @pytest.mark.both
 @pytest.mark.slow
-def test_message_is_resent_under_its_id_after_a_crash(
-    people: tuple[Scene, User],
-) -> None:
+def test_message_is_resent_under_its_id_after_a_crash(people: tuple[Scene, User]) -> None:
     scene, ada = people
     with receiver() as sink:
         hook(scene, ada, sink, [Kind.OPENED])

@@ -81,10 +81,7 @@ def test_an_older_charge_never_gets_a_weaker_answer(
     assert facts.charge is not None
     older = replace(facts, charge=replace(facts.charge, age_days=facts.charge.age_days + days))
 
-    young, old = (
-        review(refund(amount), facts, STRICT),
-        review(refund(amount), older, STRICT),
-    )
+    young, old = (review(refund(amount), facts, STRICT), review(refund(amount), older, STRICT))
 
     assert CLASSES[old.decision] >= CLASSES[young.decision]
 
@@ -96,10 +93,7 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
 ) -> None:
     fuller = replace(facts, unattended_minor=facts.unattended_minor + more)
 
-    before, after = (
-        review(refund(amount), facts, STRICT),
-        review(refund(amount), fuller, STRICT),
-    )
+    before, after = (review(refund(amount), facts, STRICT), review(refund(amount), fuller, STRICT))
 
     assert CLASSES[after.decision] >= CLASSES[before.decision]
     assert amount_of(after) <= amount_of(before)

@@ -69,9 +69,7 @@ def run_suite(tmp_path: Path, *tests: str, **more: str) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-def test_missing_browser_skips_tests_with_advice(
-    tmp_path: Path,
-) -> None:
+def test_missing_browser_skips_tests_with_advice(tmp_path: Path) -> None:
     ended = run_suite(tmp_path, BROWSER_TEST, PURE_TEST)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr

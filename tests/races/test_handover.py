@@ -16,11 +16,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 
 ROUNDS = 4
 # What each does with a request for two people of Finance.
-SHARING = (
-    ("pass", "rita", "finance"),
-    ("assign", "ada", "faye"),
-    ("snooze", "finn", ""),
-)
+SHARING = (("pass", "rita", "finance"), ("assign", "ada", "faye"), ("snooze", "finn", ""))
 AT_WORK = (("claim", "lena", ""), ("comment", "rita", ""), ("reject", "lena", ""))
 AT_THE_END = (("approve", "finn", ""), ("approve", "faye", ""), ("claim", "finn", ""))
 LEAVING = (("remove", "ada", "faye"), ("claim", "faye", ""), ("comment", "rita", ""))

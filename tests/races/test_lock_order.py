@@ -121,9 +121,7 @@ def test_decision_and_intent_want_the_same_charge(
     assert payments(held) == [50000]
 
 
-def test_decision_and_intent_want_the_same_account(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_decision_and_intent_want_the_same_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """A declared desk's resource has no row of ours, so its key alone is locked."""
     scene = bank_scene()
     held, other = go(launch(scene, LARGE)), launch(scene, PAID_AT_ONCE)
@@ -319,9 +317,7 @@ def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I43")
-def test_sums_of_calls_are_counted_one_at_a_time(
-    scene: Scene,
-) -> None:
+def test_sums_of_calls_are_counted_one_at_a_time(scene: Scene) -> None:
     """Of two accounts, so that no resource is locked by both."""
     scene.add("ada", Role.ADMIN)
     install(scene)

@@ -168,10 +168,7 @@ def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
         {"subject": "employee"},
         {"resource": "account"},
         {"amount": "sum"},
-        {
-            "amount": "amount",
-            "may_change": {"amount": Range(Money(1, "EUR"), Money(9, "EUR"))},
-        },
+        {"amount": "amount", "may_change": {"amount": Range(Money(1, "EUR"), Money(9, "EUR"))}},
         {"may_change": {"system": Lower()}},
         {"may_change": {"payee": Lower()}},
         {"may_change": {"note": Lower()}},
@@ -224,11 +221,7 @@ def test_limits_and_facts_are_read_as_they_were_written() -> None:
 
 
 def test_measures_of_two_kinds_are_not_compared() -> None:
-    for one, other in (
-        (Money(1, "EUR"), Money(1, "USD")),
-        (Days(1), 1),
-        (Money(1, "EUR"), 1),
-    ):
+    for one, other in ((Money(1, "EUR"), Money(1, "USD")), (Days(1), 1), (Money(1, "EUR"), 1)):
         with pytest.raises(TypeError):
             within(one, other, reason="r", what="It is")
 

@@ -106,9 +106,7 @@ def test_unservable_address_gives_sentence_and_code(
 
 
 @pytest.mark.postgres
-def test_held_lock_is_not_taken_for_missing_migrations(
-    old: Installation,
-) -> None:
+def test_held_lock_is_not_taken_for_missing_migrations(old: Installation) -> None:
     with psycopg.connect(old.url) as somebody:
         somebody.execute("LOCK TABLE agents_run IN ACCESS SHARE MODE")
         ended = old.manage("migrate", "-v0")

@@ -198,10 +198,7 @@ def test_losses_of_going_back_are_listed(restored: Installation, tmp_path: Path)
     assert restored.manage("seal_audit").code == 0
     newest = restored.home / "heads.jsonl"
     moved = {str(run) for [run] in restored.sql(PAID_RUNS)}
-    with (
-        installation(tmp_path / "copy", **KEYS) as own,
-        own.in_one_process() as copy,
-    ):
+    with installation(tmp_path / "copy", **KEYS) as own, own.in_one_process() as copy:
         put_back(UPGRADED[0], copy)
         assert copy.manage("migrate", "--no-input", "-v0").code == 0
 

@@ -136,9 +136,7 @@ def test_not_ready_without_a_database_and_nothing_is_told_of_it(
     }
 
 
-def test_probes_in_an_outage_log_one_line_a_minute(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_probes_in_an_outage_log_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     def cut(*_: Any) -> Any:
         raise OperationalError("connection refused")
 

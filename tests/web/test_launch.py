@@ -117,8 +117,7 @@ def test_scenarios_are_found_by_words(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("switch", "stopped"),
-    [({}, True), ({"scope": Scope.PATTERN, "target": "routing"}, False)],
+    ("switch", "stopped"), [({}, True), ({"scope": Scope.PATTERN, "target": "routing"}, False)]
 )
 def test_scenario_that_a_switch_would_stop_is_marked(
     scene: Scene, ada: User, switch: dict[str, str], stopped: bool

@@ -304,9 +304,7 @@ def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
     assert shifted < 0.1
 
 
-def test_what_lacks_a_second_approval_is_looked_at_first(
-    tiered: Tiered,
-) -> None:
+def test_what_lacks_a_second_approval_is_looked_at_first(tiered: Tiered) -> None:
     other, own, given, snoozed = (tiered.ask() for _ in range(4))
     now, finn = timezone.now(), tiered.finn
     for held, to in ((own, finn), (given, finn), (other, tiered.faye)):

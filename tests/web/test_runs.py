@@ -117,11 +117,7 @@ def test_long_silences_are_folded(
     ],
 )
 def test_runs_are_found_by_what_is_known(
-    scene: Scene,
-    monkeypatch: pytest.MonkeyPatch,
-    asked: dict[str, str],
-    done: bool,
-    waiting: bool,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], done: bool, waiting: bool
 ) -> None:
     of_500, of_1200 = make_once("two", lambda: (go(scene.launch(REFUND_500)), go(scene.launch())))
     other = workspaces.add_workspace(

@@ -90,9 +90,7 @@ def test_each_answer_counts_once(scene: Scene, ada: User, answer: dict[str, Any]
     assert kinds(held) == ["escalation.decided"]
 
 
-def test_first_of_two_approvals_counts_once(
-    tiered: Tiered,
-) -> None:
+def test_first_of_two_approvals_counts_once(tiered: Tiered) -> None:
     request = tiered.ask()
     form: dict[str, Any] = {**FORM, "patch": {"amount_minor": 100_000}}
 

@@ -19,11 +19,7 @@ from agents.models.people import InvitationState
 from agents.policies import words as ends
 from agents.policies.words import end_sentence
 from agents.record.event_kinds import EVENTS, FREQUENT, LEDGER
-from agents.shell.event_words import (
-    ASK_REASONS,
-    EventContext,
-    tell_events,
-)
+from agents.shell.event_words import ASK_REASONS, EventContext, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kinds that the code composes.

@@ -47,10 +47,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DECIDE = ("rita", "ada")
 WATCH = ("omar", "eve", "audrey")  # who may send none of its forms: see test_attacks.py
 ROLES = (*DECIDE, *WATCH)
-WIDTHS: tuple[ViewportSize, ...] = (
-    {"width": 1440, "height": 900},
-    {"width": 390, "height": 844},
-)
+WIDTHS: tuple[ViewportSize, ...] = ({"width": 1440, "height": 900}, {"width": 390, "height": 844})
 VERDICTS = {
     "adjust": {"comment": "partly used"},
     "approve": {"comment": "as agreed"},
