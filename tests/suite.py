@@ -1,10 +1,11 @@
-"""Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
+"""Run the tests on SQLite, then their PostgreSQL part where a server answers.
 
 A whole pass also runs what is about no other desk where the bank alone is installed.
 
 A browser is fetched where none is found; what cannot be had is left out, and the last lines say so.
-What PostgreSQL's pass and the checks print comes when SQLite's has ended. A whole pass is shared
-out to several processes, each with a database of its own; a part is not worth the start of more.
+One pass follows another: side by side they slow each other until tests that wait give up. A whole
+pass is shared out to several processes, each with a database of its own; a part is not worth the
+start of more. Only the checks, one process, run beside the first pass.
 """
 
 import os
@@ -22,47 +23,28 @@ PART = ("-m", "postgres or both")  # of the tests, for PostgreSQL
 # What finds something of its own where the bank is the only desk; it needs no other.
 BANK_ALONE = ("tests/desks/test_bank_alone.py", "tests/desks/test_patterns.py")
 NO_TESTS = 5  # pytest's exit code when nothing was selected
-CORES = os.cpu_count() or 1
+WHOLE = ((), PART, BANK_ALONE)
 # Tests wait for processes, browsers and leases: there are more of them under way than cores.
-PROCESSES = {"sqlite": CORES + 2, "postgres": CORES + 1}
 # The shares and their order are those of tests/conftest.py: what takes long begins first.
-SHARED_OUT = ("--no-loadscope-reorder",)
-
-
-class Beside:
-    """A program that runs beside SQLite's pass; what it prints is kept until that has ended."""
-
-    def __init__(self, command: Sequence[str], on: str = "", desks: str = "") -> None:
-        self._kept = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
-        self._process = start(command, on=on, desks=desks, output=self._kept)
-
-    def end(self) -> tuple[str, int]:
-        """Print the stored output. Return its last line, and the exit code."""
-        code = self._process.wait()
-        with self._kept:
-            self._kept.seek(0)
-            return verdict(print_lines(self._kept), code), code
+SHARED_OUT = ("-n", str((os.cpu_count() or 1) + 2), "--no-loadscope-reorder")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when everything that could run has passed; the last lines say what did not run."""
-    checks = Beside(CHECKS) if CHECK in arguments else None
-    arguments = [one for one in arguments if one != CHECK]
     browser = browsers.find() or browsers.fetch()
+    part = [one for one in arguments if one != CHECK]
+    with tempfile.TemporaryFile("w+") as said:
+        checks = start(CHECKS, output=said) if CHECK in arguments else None
+        on_bank, code = ("", 0) if part else run(BANK_ALONE, on="sqlite", desks="bank")
+        on_sqlite, other = run(part, on="sqlite")
+        on_checks = checks.wait() if checks else 0
+        said.seek(0)
+        print_lines(said)
+    code = code or other or on_checks
     refusal = postgres.refusal()
-    beside = None if refusal else Beside(tests_on("postgres", arguments), on="postgres")
-    bank = [sys.executable, "-m", "pytest", *BANK_ALONE]
-    alone = None if arguments else Beside(bank, on="sqlite", desks="bank")
-    sqlite = start(tests_on("sqlite", arguments), on="sqlite", output=subprocess.PIPE)
-    assert sqlite.stdout is not None
-    said, code = print_lines(sqlite.stdout), sqlite.wait()
-    on_sqlite = verdict(said, code)
-    if alone:
-        on_bank, other = alone.end()
-        code = code or other
-    if beside:
-        on_postgres, other = beside.end()
-        is_empty_choice = bool(arguments) and other == NO_TESTS
+    if not refusal:
+        on_postgres, other = run([*PART, *part], on="postgres")
+        is_empty_choice = bool(part) and other == NO_TESTS
         code = code or (0 if is_empty_choice else other)
     elif postgres.is_expected():
         on_postgres = f"FAILED: {postgres.VARIABLE} does not answer: {refusal}"
@@ -74,11 +56,9 @@ def main(arguments: Sequence[str]) -> int:
             "and on Debian .ci/run installs and starts one."
         )
     if checks:
-        _, other = checks.end()
-        print(f"\nChecks:     {'FAILED: see above' if other else 'passed'}", end="")
-        code = code or other
+        print(f"\nChecks:     {'FAILED: see above' if on_checks else 'passed'}", end="")
     print(f"\nSQLite:     {on_sqlite}\nPostgreSQL: {on_postgres}", flush=True)
-    if alone:
+    if on_bank:
         print(f"Bank alone: {on_bank}", flush=True)
     if not browser:
         is_expected = bool(os.environ.get(browsers.VARIABLE))
@@ -89,16 +69,22 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def tests_on(database: str, arguments: Sequence[str]) -> list[str]:
-    """Return pytest's command for a database, shared out where no part was asked for."""
-    chosen = PART if database == "postgres" else ()
-    shares = () if arguments else ("-n", str(PROCESSES[database]), *SHARED_OUT)
+def run(arguments: Sequence[str], *, on: str, desks: str = "") -> tuple[str, int]:
+    """Run pytest on a database, shared out unless a part was asked for.
+
+    Return the line that sums it up, and the exit code.
+    """
+    shares = SHARED_OUT if tuple(arguments) in WHOLE else ()
     # -u: else the first lines are kept back for minutes, and it seems to stand still.
-    return [sys.executable, "-u", "-m", "pytest", *chosen, *shares, *arguments]
+    command = [sys.executable, "-u", "-m", "pytest", *shares, *arguments]
+    process = start(command, output=subprocess.PIPE, on=on, desks=desks)
+    assert process.stdout is not None
+    last = print_lines(process.stdout)
+    return verdict(last, process.wait()), process.returncode
 
 
 def start(
-    command: Sequence[str], *, on: str, output: IO[str] | int, desks: str = ""
+    command: Sequence[str], *, output: IO[str] | int, on: str = "", desks: str = ""
 ) -> subprocess.Popen[str]:
     """Start a program; where it is pytest, `on` a database and with these desks, or all."""
     env = {**os.environ, "OPSCONSOLE_TEST_ON": on, "OPSCONSOLE_TEST_DESKS": desks}
