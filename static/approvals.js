@@ -243,7 +243,13 @@ function minorOf(field) {
   const digits = Number(field.dataset.digits);
   const found = field.value.trim().match(/^(0|[1-9]\d{0,8})(?:\.(\d+))?$/); // as the server reads it
   if (!found || (found[2] ?? "").length > digits) return null;
-  return Number(found[1] + (found[2] ?? "").padEnd(digits, "0"));
+  const minor = Number(found[1] + (found[2] ?? "").padEnd(digits, "0"));
+  return minor > Number(field.dataset.most ?? minor) ? null : minor;
+}
+
+// What the server read of other spellings, such as 1,000.50, and allows.
+function readOf(field) {
+  return document.querySelector(`#judged [data-read="${field.dataset.change}"]`);
 }
 
 // As `show` of the desks writes it; "" for what is no value.
@@ -256,7 +262,7 @@ function spoken(field) {
   if (field.dataset.unit) return withUnit(field.value.trim(), field.dataset.unit);
   if (!field.dataset.currency) return field.value.trim();
   const minor = minorOf(field);
-  if (!minor) return "";
+  if (!minor) return readOf(field)?.textContent ?? "";
   const digits = Number(field.dataset.digits);
   const number = (minor / 10 ** digits).toLocaleString("en-US", { minimumFractionDigits: digits });
   return `${field.dataset.currency} ${number}`;
@@ -293,8 +299,8 @@ function showChanges() {
       out.textContent = text || out.dataset.unread;
     }
     const pin = document.querySelector(`[data-pin="${field.dataset.change}"]`);
-    const minor = field.dataset.currency ? minorOf(field) : null;
-    if (pin && minor !== null) pin.setAttribute("cx", `${Math.min(100, (100 * minor) / Number(pin.dataset.full))}%`);
+    const minor = field.dataset.currency ? (minorOf(field) ?? readOf(field)?.value) : null;
+    if (pin && minor != null) pin.setAttribute("cx", `${Math.min(100, (100 * minor) / Number(pin.dataset.full))}%`);
   }
 }
 
@@ -304,7 +310,19 @@ document.addEventListener("input", (event) => {
   judged?.removeAttribute("data-allowed");
   judged?.replaceChildren();
   showChanges();
-  mayChange(true); // until the answer is here; the server judges what is sent in any case
+  // Until the answer is here; the server judges what is sent in any case.
+  mayChange(changes().every((field) => !field.dataset.currency || minorOf(field) !== null));
+});
+
+document.addEventListener("click", ({ target }) => {
+  const chip = target.closest?.("[data-fill]");
+  if (!chip) return;
+  const field = document.getElementById(chip.dataset.fill);
+  const asAsked = chip.value === field.dataset.asked && document.querySelector("#dform [name=verdict][value=approve]");
+  if (asAsked) asAsked.checked = true;
+  field.value = chip.value;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  (asAsked || field).focus();
 });
 
 // --- Marks within a letter ---------------------------------------------------------------------

@@ -21,6 +21,9 @@ from agents.core.requests import Json
 PRICED_IN = "USD"  # the currency of models' prices
 MAX_MINOR = 2**53 - 1  # beyond it a float, and so other programs' JSON, loses cents
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,4}))?", re.ASCII)
+_SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
+_NAMED = re.compile(r"([A-Za-z]{3}|[$€£¥])?\s*([0-9].*?)\s*([A-Za-z]{3}|[$€£¥])?")
+_GROUPERS = r" \u00a0\u2009\u202f'’"
 
 
 class BadAmount(ValueError):
@@ -30,8 +33,8 @@ class BadAmount(ValueError):
 def minor_of_text(text: str, currency: str) -> int:
     """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
 
-    The only parser for forms, filters, commands and imported tables: ASCII digits, a point, no
-    sign, no separator, no exponent. Surrounding blanks, as from a pasted cell, are ignored.
+    The parser for commands, the API and imported tables: ASCII digits, a point, no sign, no
+    separator, no exponent. Surrounding blanks, as from a pasted cell, are ignored.
     """
     match, digits = _AMOUNT.fullmatch(text.strip()), exponent(currency)
     whole, part = match.groups() if match else ("", None)
@@ -40,6 +43,60 @@ def minor_of_text(text: str, currency: str) -> int:
         point = f", a point and up to {digits} more" if digits else ""
         raise BadAmount(f"{text!r} is not an amount like {such}: write up to 9 digits{point}")
     return int(whole + (part or "").ljust(digits, "0"))
+
+
+def minor_of_typed(text: str, currency: str) -> int:
+    """Read an amount as people write it: USD 1,000.50, $800, 1 000,50. Raises BadAmount.
+
+    What the strict parser or a page writes is read as that. A text with two readings is refused,
+    and the message has both: in USD 1.000, in BHD 1,000.
+    """
+    named, number = split_currency(text)
+    if named not in ("", currency):
+        raise BadAmount(f"“{text}” is not in {currency}: write the amount in {currency}")
+    try:
+        return minor_of_text(number, currency)
+    except BadAmount as error:
+        strict = error
+    digits = exponent(currency)
+    readings = [_read_grouped(number, ",", "."), _read_grouped(number, ".", ",")]
+    if readings[1] is not None and digits < -int(readings[1].as_tuple().exponent):
+        readings[1] = None  # a page writes 1,000 for a thousand, unless three digits are usual
+    found = sorted({one for one in readings if one is not None})
+    if len(found) == 2 and all(_has_digits(one, digits) for one in found):
+        small, large = (format_money(int(one.scaleb(digits)), currency) for one in found)
+        raise BadAmount(f"“{text}” is {large} or {small}: write one of the two")
+    if len(found) == 2:
+        large = format_money(int(found[1].scaleb(digits)), currency)
+        raise BadAmount(f"“{text}” is {large} or {found[0]}: write {currency} and all digits")
+    if not found or not _has_digits(found[0], digits):
+        raise strict
+    return int(found[0].scaleb(digits))
+
+
+def split_currency(text: str) -> tuple[str, str]:
+    """Return the currency that a typed amount names, or "", and its number."""
+    match = _NAMED.fullmatch(text.strip())
+    before, number, after = match.groups() if match else (None, text, None)
+    if before and after:
+        return "", text
+    named = before or after or ""
+    return _SYMBOLS.get(named, named.upper()), number
+
+
+def _read_grouped(number: str, group: str, point: str) -> Decimal | None:
+    """Return a number whose thousands may be grouped by `group` or a blank; None if it is none."""
+    separator = f"[{re.escape(group)}{_GROUPERS}]"
+    groups = rf"[1-9][0-9]{{0,2}}(?P<sign>{separator})[0-9]{{3}}(?:(?P=sign)[0-9]{{3}})?"
+    whole = rf"{groups}|0|[1-9][0-9]{{0,8}}"
+    match = re.fullmatch(rf"(?P<whole>{whole})(?:{re.escape(point)}(?P<part>[0-9]+))?", number)
+    if not match:
+        return None
+    return Decimal(f"{re.sub(separator, '', match['whole'])}.{match['part'] or ''}")
+
+
+def _has_digits(amount: Decimal, digits: int) -> bool:
+    return amount == amount.quantize(Decimal(1).scaleb(-digits))
 
 
 def minor_of_number(number: int | float | Decimal) -> int:

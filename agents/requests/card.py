@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
 from agents.core.calls import CallTarget
+from agents.core.compat_0_2 import unit_of
 from agents.core.decisions import Demand
 from agents.core.money import format_money, with_unit
 from agents.core.names import homoglyph_warnings
@@ -400,9 +401,17 @@ def _fields(
             if field.name in kind.labels
             else field.label,
             most_minor=most if field.currency else None,
+            limit=_limit_of(escalation) if field.currency else None,
         )
         for field in fields_of(escalation, at=at)
     ]
+
+
+def _limit_of(escalation: Escalation) -> int | None:
+    """Return the amount up to which the policy asks nobody; None if it is no amount."""
+    ruling = ruling_to_draw(escalation.review, escalation.amount_minor) or {}
+    limit = ruling.get("limit")
+    return limit if unit_of(ruling) == escalation.currency and type(limit) is int else None
 
 
 def _switch(

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.decisions import Decision
-from agents.core.money import exponent, format_money
+from agents.core.money import BadAmount, exponent, format_money, minor_of_typed, plain_amount
 from agents.core.request_kinds import (
     ADJUST,
     ANSWER,
@@ -120,6 +120,9 @@ def read_patch(
         for field in fields
         if (name := f"{SET}{field.name}") in posted
     }
+    for field in fields:
+        if field.kind == "money" and typed.get(field.name, "").strip():
+            typed[field.name] = _plain(field, typed[field.name])
     try:
         patch = changed_fields(fields, typed, proposed)
     except BadPatch as error:
@@ -131,6 +134,14 @@ def read_patch(
         first = f"{SET}{fields[0].name}" if fields else "verdict"
         raise BadForm(first, "That is what the agent asked for. Change a value first.")
     return patch
+
+
+def _plain(field: OpenField, text: str) -> str:
+    """Return an amount as the strict parser reads it. Raises BadForm with what it can mean."""
+    try:
+        return plain_amount(minor_of_typed(text, field.currency), field.currency)
+    except BadAmount as error:
+        raise BadForm(f"{SET}{field.name}", f"{error}.") from None
 
 
 # The fields of a card's form: arguments that the tool lets people change, within their bounds.
@@ -151,6 +162,8 @@ class FormField:
     least: str  # bounds as text
     most: str
     hint: str
+    most_minor: int | None = None  # the most of an amount that this person may grant
+    offers: Sequence[tuple[str, str]] = ()  # amounts to choose from, each with why
     value: str = ""  # typed or else requested
     sentence: str = ""  # its error
 
@@ -186,15 +199,19 @@ class FormField:
         return format_html('<b data-out="{}">{}</b>', self.open.name, word)
 
 
-def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | None) -> FormField:
-    """Return a field of the form. `most_minor` is the most of an amount that the person may grant.
+def form_field(
+    field: OpenField, *, label: SafeString | str, most_minor: int | None, limit: int | None = None
+) -> FormField:
+    """Return a field of the form.
 
-    It begins with the requested value, so that an untouched field changes nothing. An amount above
-    the person's limit is left empty: filling in their limit would suggest granting it.
+    `most_minor` is the most of an amount that the person may grant, `limit` the policy's. The field
+    begins with the requested value, so that an untouched field changes nothing. An amount above the
+    person's limit is left empty: filling in their limit would suggest granting it.
     """
     if field.words:
         return FormField(field, label, "", "", "", "", "")
     text, words, hint = field.text(field.typed), field.show(field.typed), field.help
+    offers: dict[int, str] = {}
     if field.kind in ("choice", "text", "lines"):
         is_choice = field.kind == "choice"
         return FormField(field, label, text, words, "", "", "" if is_choice else hint)
@@ -202,9 +219,15 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
         typed = field.typed
         minor = typed.minor if isinstance(typed, Money) else int(typed)
         text = text if most_minor >= minor else ""
+        most_minor = min(most_minor, field.most_minor)
+        first = {minor: "as asked"} if text else {most_minor: "most for you"}
+        offers = {**first, limit or 0: "policy limit"}
         hint = f"Up to {format_money(most_minor, field.currency)}"
     least, most = field.text(field.least), field.text(field.most)
-    return FormField(field, label, text, words, least, most, hint)
+    amounts = [
+        (field.text(one), why) for one, why in offers.items() if 0 < one <= (most_minor or 0)
+    ]
+    return FormField(field, label, text, words, least, most, hint, most_minor, amounts)
 
 
 def fill_fields(

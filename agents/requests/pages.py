@@ -50,6 +50,7 @@ from agents.runs.pages import show_run
 from agents.shell import access, refusal
 from agents.shell.formats import day_begun
 from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page
+from agents.tools import argument_in_words
 
 _TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
 _REASONS = ("no_reason", "long_reason", "bad_reason")
@@ -262,7 +263,7 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
     """Show how policy and limits judge typed changes."""
     user, at = access.person(request), timezone.now()
     escalation = access.escalation_to_decide(user, pk)
-    allowed, judged = True, ""
+    allowed, judged, read = True, "", []
     try:
         fields = granting.fields_of(escalation, at=at)
         patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
@@ -272,9 +273,13 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
             labelled_argument(escalation.run.desk, tool, name, patch[name]) for name in patch
         )
         judged = f"The policy allows {left}, and you may grant it."
+        read = [
+            (name, argument_in_words(escalation.run.desk, tool, name, value), value)
+            for name, value in patch.items()
+        ]
     except (BadForm, refusal.Refused) as no:
         allowed, judged = False, str(no)
-    shown = {"allowed": allowed, "judged": judged}
+    shown = {"allowed": allowed, "judged": judged, "read": read}
     return render(request, "approvals/_judged.html", shown)
 
 

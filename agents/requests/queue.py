@@ -36,7 +36,14 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from agents.core.decisions import demand_of, read_tiers
-from agents.core.money import format_sums
+from agents.core.money import (
+    PRICED_IN,
+    BadAmount,
+    format_sums,
+    minor_of_typed,
+    plain_amount,
+    split_currency,
+)
 from agents.core.request_kinds import ACTION, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -60,6 +67,7 @@ from agents.shell.formats import (
     AMOUNTS,
     desk_title,
     of_amount,
+    read_amount,
     rule_in_full,
     spell_out,
     standing_of,
@@ -95,6 +103,7 @@ class QueueAddress(Filter):
 
     view: str = ALL
     order: str = DEADLINE
+    doubt: str = ""  # what an amount that cannot be read may mean
     fields = (
         Field("subject", "About (name or key)"),
         Field("tool", "Tool", "action__name"),
@@ -107,6 +116,11 @@ class QueueAddress(Filter):
         Field("agent", "Opened by the agent", "run__agent__name"),
         *AMOUNT_FIELDS,
     )
+
+    @property
+    def unreadable(self) -> Field | None:
+        amounts = (one for one in self.fields if one.name in AMOUNTS and one.name in self.given)
+        return super().unreadable or (next(amounts) if self.doubt else None)
 
     @property
     def title(self) -> str:
@@ -133,11 +147,32 @@ class QueueAddress(Filter):
 def read_queue(address: Mapping[str, str]) -> QueueAddress:
     """Read a queue's address; an unknown view or order becomes the default."""
     view, order = address.get("view", ""), address.get("order", "")
+    address, doubt = _plain_amounts(address)
     return QueueAddress.of(
         address,
+        doubt=doubt,
         view=view if view in (*VIEWS, LOOK) else ALL,
         order=order if order in ORDERS else DEADLINE,
     )
+
+
+def _plain_amounts(address: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Return an address with its amounts in plain form, and why one cannot be read, or ""."""
+    given, doubt = {name: text.strip() for name, text in address.items()}, ""
+    typed = {name: given[name] for name in AMOUNTS[:2] if given.get(name)}
+    named = next(filter(None, (split_currency(text)[0] for text in typed.values())), "")
+    code = (given.get("currency") or named).upper()
+    for name, text in typed.items():
+        try:
+            minor = minor_of_typed(text, code or PRICED_IN)
+        except BadAmount as error:
+            doubt = f"{str(error)[:1].upper()}{str(error)[1:]}."
+            continue
+        if read_amount(text) is None:
+            given[name] = plain_amount(minor, code or PRICED_IN)
+    if named and not doubt:
+        given["currency"] = code
+    return given, doubt
 
 
 def view_addresses() -> list[str]:

@@ -231,11 +231,20 @@ def test_amount_is_judged_before_it_is_sent(scene: Scene, golden: Golden) -> Non
     escalation = waiting(scene)
     client, at = client_of(scene.rita), reverse("judge", args=[escalation.pk])
 
-    amounts = ("800", "800.01", "1200.01", "0", "12,50")
+    amounts = ("800", "800.01", "1200.01", "0", "USD 12,50", "1.000", "EUR 5")
     judged = {one: client.get(at, {"set.amount_minor": one}).text for one in amounts}
 
     golden.check("card/judged", judged)
-    assert [one for one, page in judged.items() if 'data-allowed="yes"' in page] == ["800"]
+    assert [one for one, page in judged.items() if 'data-allowed="yes"' in page] == [
+        "800",
+        "USD 12,50",
+    ]
+    assert "“1.000” is USD 1,000.00 or USD 1.00: write one of the two." in judged["1.000"]
+    typed = {"set.amount_minor": "1.000", "comment": "partly"}
+    sent = pay("rita", escalation, verdict="adjust", **typed)  # as without a script
+    assert sent.status_code == 422
+    assert 'value="1.000"' in sent.text
+    assert "is USD 1,000.00 or USD 1.00" in sent.text
     assert not escalation.run.events.filter(kind="decision.refused").exists()
 
 

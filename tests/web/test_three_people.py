@@ -70,8 +70,8 @@ def sends(page: Page, key: str, *typed: str) -> None:
     headline.evaluate("(one) => one.focus()")
     page.keyboard.press(key)
     for number, text in enumerate(typed):
-        for _ in range(2 * bool(number)):  # past the ready-made reasons
-            page.keyboard.press("Tab")
+        if number:
+            tabs_to(page, "#comment")
         page.keyboard.press("Control+A")
         page.keyboard.type(text)
     with page.expect_navigation():  # or the next page asked for would cut it short
