@@ -12,6 +12,7 @@ from agents.notifications.channels import channels
 from agents.overview import health, search, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
+from agents.publishing import draft_pages
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
@@ -85,6 +86,9 @@ urlpatterns: list[URLPattern] = [
     path("notifications/log/", notifications.deliveries, name="deliveries"),
     *(pattern for channel in channels() for pattern in channel.urls),
     path("policy/", policy.policy, name="policy"),
+    path("policy/draft/", draft_pages.draft_begin, name="policy-draft-begin"),
+    path("policy/drafts/<int:pk>/", draft_pages.draft, name="policy-draft"),
+    path("policy/drafts/<int:pk>/change/", draft_pages.draft_change, name="policy-draft-change"),
     path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),
     path("team/figures.csv", team.team_csv, name="team-csv"),

@@ -162,6 +162,11 @@ class Limits:
         "If yes, nobody can decide the requests of a run that they launched, or of one that "
         "repeats it.",
     )
+    second_admin: bool = _of_people(
+        "A second admin publishes",
+        False,
+        "If yes, a version is published by another admin than the one who asks for it.",
+    )
     max_empty_ends: _Count = _of_people(
         "Ends asked about, per run",
         0,
@@ -424,7 +429,7 @@ class Limits:
                 del flat[one.name]
         if flat["tiers"] is None:
             del flat["tiers"]
-        for name in ("max_send_backs", "max_empty_ends"):
+        for name in ("max_send_backs", "max_empty_ends", "second_admin"):
             if not flat[name]:
                 del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
@@ -489,7 +494,10 @@ WITH_PART = ("routing", "orchestrator", "workflow")  # a desk's part lists the p
 KEYS = tuple(name for name, one in LIMITS.items() if one.topic != EACH_DESK)
 OF_DESK = (*(name for name, one in LIMITS.items() if one.topic == EACH_DESK), *_OF_DESK)
 OF_PATTERN = tuple(
-    sorted({*LIMITS, *OF_DESK} - {"profile", "desks", "tiers", "patterns", "inbox", "judge"})
+    sorted(
+        {*LIMITS, *OF_DESK}
+        - {"profile", "desks", "tiers", "patterns", "inbox", "judge", "second_admin"}
+    )
 )
 
 

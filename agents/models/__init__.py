@@ -43,5 +43,15 @@ from agents.models.record import (
     VerifiedHead,
 )
 from agents.models.requests import Approval, Escalation, SavedView, Snooze
-from agents.models.runs import Book, Effect, LostRun, MaskedValue, PolicyVersion, Run, Step, Worker
+from agents.models.runs import (
+    Book,
+    Effect,
+    LostRun,
+    MaskedValue,
+    PolicyDraft,
+    PolicyVersion,
+    Run,
+    Step,
+    Worker,
+)
 from agents.models.sums import CaseDay, DatabaseSize, ModelUse, ReviewDay

@@ -535,6 +535,28 @@ class PolicyVersion(models.Model):
         return known
 
 
+class PolicyDraft(models.Model):
+    """A document that admins change until one of them publishes it; then its row goes.
+
+    Its base is the version that was in force and the event that put it there: the same version can
+    be published again in between.
+    """
+
+    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="drafts")
+    base = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="+", db_index=False)
+    base_seq = models.PositiveBigIntegerField()  # of the workspace's event; 0: created with it
+    document = models.JSONField()
+    reason = models.CharField(max_length=500, blank=True)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+    saved_at = models.DateTimeField()
+    asked_at = models.DateTimeField(null=True)  # since when it waits for a second admin
+
+    def __str__(self) -> str:
+        return f"draft {self.pk} of {self.base}"
+
+
 class Book(models.Model):
     """The business data that a workspace's runs act on, or a copy for a demo.
 

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
-from math import log10
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from agents.core.decisions import Tiers, read_tiers
-from agents.core.limits import LimitField, Limits
-from agents.core.money import format_money, is_currency
+from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.models import Event, PolicyVersion, Team, Workspace
+from agents.models import Event, PolicyVersion, Role, Team, Workspace
 from agents.policies.words import RuleLine
 from agents.publishing.versions import readable
 from agents.publishing.words import (
-    CAPS,
     DeskPart,
     LimitDifference,
     LimitLine,
-    desk_names,
     desk_parts,
     differences,
     lines,
-    who_approves,
 )
-from agents.sdk.adjustments import money_of
-from agents.sdk.desk import DESKS
 from agents.shell import access
 from agents.shell.event_words import read_events
-from agents.shell.formats import desk_title
 from agents.shell.pages import page, whole_number
 
 _LEAST = 10.0  # percent of the scale that the lowest amount takes
@@ -43,20 +34,35 @@ PUBLISHED = 30  # publications shown of one workspace
 
 @page
 def policy(request: HttpRequest) -> HttpResponse:
-    """Show the published or the requested version; publishing is a command."""
+    """Show a part of the published or the requested version, and the drafts."""
+    return show_policy(request)
+
+
+def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
+    """Show it with what was refused."""
     workspaces = access.workspaces_to_audit(access.person(request), "the policy")
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
     whole, text = show(workspace, version), request.GET.get("find", "").strip()[:100]
+    parts = [(one.name, one.title) for one in whole.desks]
+    parts += [(topic, topic) for topic, _ in whole.topics]
+    part = request.GET.get("part", parts[0][0] if parts else "")
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
-        "shown": _narrow(whole, text) if text else whole,
+        "shown": _narrow(whole, text) if text else _only(whole, part),
+        "parts": parts,
+        "part": part,
+        "has_history": part == "history" or not whole.topics,
+        "has_rules": bool(whole.desks),
         "newest": whole.newest,
         "is_readable": bool(whole.topics),
+        "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
+        "sentence": sentence,
+        "may_draft": access.membership(access.person(request), workspace.pk).role == Role.ADMIN,
         "find": text,
     }
-    return render(request, "policy/page.html", shown)
+    return render(request, "policy/page.html", shown, status=status)
 
 
 def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
@@ -83,6 +89,8 @@ class _Publication:
     at: datetime
     changes: Sequence[LimitDifference]
     note: str  # why there are no changes to show, or ""
+    why: str  # in the words of who published it; ""
+    asked_by: str  # the admin who asked a second one to publish it; ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,6 @@ class _VersionPage:
     is_published: bool  # new runs follow it
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
     desks: Sequence[DeskPart]
-    ladders: Sequence[_Ladder]
     history: Sequence[_Publication]
     has_older: bool
 
@@ -118,11 +125,19 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> _VersionPage:
         is_published=version is not None and version.pk == workspace.policy_id,
         topics=lines(limits) if limits else [],
         desks=desk_parts(limits) if limits else [],
-        ladders=ladders(limits) if limits else [],
         history=[_publication(event, before, versions, teams) for event, before in pairs][
             :PUBLISHED
         ],
         has_older=len(events) > PUBLISHED,
+    )
+
+
+def _only(shown: _VersionPage, part: str) -> _VersionPage:
+    """Return a version with one desk or topic."""
+    return replace(
+        shown,
+        topics=[(topic, of) for topic, of in shown.topics if topic == part],
+        desks=[desk for desk in shown.desks if desk.name == part],
     )
 
 
@@ -152,7 +167,6 @@ def _narrow(shown: _VersionPage, text: str) -> _VersionPage:
         shown,
         topics=[(topic, of) for topic, of in topics if of],
         desks=[desk for desk in desks if desk.limits or desk.rules],
-        ladders=[],
         history=[],
     )
 
@@ -191,7 +205,9 @@ def _publication(
     else:
         changes = differences(old, new)
         note = "" if changes else "No limit changed."
-    return _Publication(version, event.facts["number"], event.actor, event.at, changes, note)
+    why, asked_by = (str(event.facts.get(name) or "") for name in ("why", "asked_by"))
+    about = (version, event.facts["number"], event.actor, event.at, changes, note)
+    return _Publication(*about, why, asked_by)
 
 
 def team_names(workspace: int) -> dict[str, str]:
@@ -219,92 +235,3 @@ def _with_team_names(held: Json, teams: Mapping[str, str]) -> Json:
             for key, value in held.items()
         }
     return [_with_team_names(one, teams) for one in held] if isinstance(held, list) else held
-
-
-# The amounts of a policy in order, for a picture: what is small, and how far the next one is.
-
-
-@dataclass(frozen=True)
-class _Rung:
-    """One amount, and its place in percent of a logarithmic scale."""
-
-    name: str
-    amount: str
-    place: float
-
-    @property
-    def rest(self) -> float:
-        return round(100 - self.place, 2)
-
-
-@dataclass(frozen=True)
-class _Ladder:
-    """The amounts of a desk in one currency, lowest first."""
-
-    title: str
-    rungs: Sequence[_Rung]
-    above: str  # who approves the largest amounts, in words; "": there are no tiers
-
-
-def ladders(limits: Limits) -> list[_Ladder]:
-    """Return a ladder for each desk and currency that has amounts."""
-    tiers = read_tiers(limits.tiers or {})
-    shown = []
-    for desk in desk_names(limits):
-        amounts: dict[str, list[tuple[int, str]]] = {}
-        for currency, minor, name in (*_limits(limits, desk), *_caps(limits, desk)):
-            amounts.setdefault(currency, []).append((minor, name))
-        for currency, bands in tiers.get(desk, {}).items():
-            amounts.setdefault(currency, []).extend(
-                (band.up_to_minor, f"Approved by {who_approves(band)}")
-                for band in bands
-                if band.up_to_minor
-            )
-        for currency, of in sorted(amounts.items()):
-            title, above = f"{desk_title(desk)}, {currency}", _above(tiers, desk, currency)
-            shown.append(_Ladder(title, _rungs(of, currency), above))
-    return [one for one in shown if one.rungs]
-
-
-def _above(tiers: Mapping[str, Mapping[str, Tiers]], desk: str, currency: str) -> str:
-    bands = tiers.get(desk, {}).get(currency)
-    if not bands:
-        return ""
-    bound = bands[-2].up_to_minor if len(bands) > 1 else None
-    what = f"Above {format_money(bound, currency)}" if bound else "Any amount"
-    return f"{what}: approved by {who_approves(bands[-1])}."
-
-
-def _limits(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the amounts among a desk's limits, in any pattern, as currency, units and name."""
-    if desk in DESKS:
-        patterns = ("", *limits.part_of(desk, "patterns"))
-        held = [limits.of(pattern, desk).part_of(desk, "limits") for pattern in patterns]
-        for one in DESKS[desk].limit_fields:
-            if is_currency(one.unit):
-                yield from _amounts(one, [part.get(one.name, one.default) for part in held])
-
-
-def _amounts(one: LimitField, values: Iterable[Json]) -> Iterator[tuple[str, int, str]]:
-    for minor in {money.minor if (money := money_of(value)) else value for value in values}:
-        yield one.unit, minor, one.label
-
-
-def _caps(limits: Limits, desk: str) -> Iterator[tuple[str, int, str]]:
-    for currency, caps in limits.caps_of(desk).items():
-        for key, minor in caps.items():
-            yield currency, minor, CAPS.get(key, key)
-
-
-def _rungs(amounts: Sequence[tuple[int, str]], currency: str) -> list[_Rung]:
-    """Place amounts above zero: each ten times larger one is equally far from the last."""
-    of = sorted((one for one in amounts if one[0] > 0), key=lambda one: one[0])
-    if not of:
-        return []
-    low, high = log10(of[0][0]), log10(of[-1][0])
-    wide = (100 - _LEAST) / (high - low) if high > low else 0
-
-    def place(minor: int) -> float:
-        return round(_LEAST + (log10(minor) - low) * wide, 2) if wide else 50.0
-
-    return [_Rung(name, format_money(minor, currency), place(minor)) for minor, name in of]

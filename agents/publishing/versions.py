@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from agents.core.decisions import read_tiers
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.money import is_currency
 from agents.core.requests import Json
-from agents.models import PolicyVersion, Role, Team, Workspace
+from agents.models import Event, Membership, PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
@@ -25,26 +25,37 @@ from agents.shell.refusal import Refused, require_member
 
 
 def publish_policy(
-    *, workspace: Workspace, document: Json, by: User, at: datetime
+    *,
+    workspace: Workspace,
+    document: Json,
+    by: User,
+    at: datetime,
+    reason: str = "",
+    asked_by: User | None = None,
+    alone: str = "",
+    brings: Sequence[str] = (),
 ) -> PolicyVersion:
     """Make a document the policy that new runs pin. Raises Refused.
 
     Every rule, tool and pattern that it names must exist: an unknown name would block every action,
     and only the first run would show it. It may keep the faults of the version in force, not add
-    any.
+    any. If the version in force requires a second admin, `asked_by` is another one, unless the
+    document is what the desks `brings` bring along, or the only admin says why: `alone`.
     """
-    limits = _check_document(document)
     with transaction.atomic():
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
         require_member(locked, by, Role.ADMIN)
-        _check_teams(locked, limits)
-        if found := new_faults(limits, readable(locked.policy)):
-            raise Refused("faulty_policy", " ".join(map(str, found)), field=found[0].field)
+        limits = check_document(locked, document)
+        if not brings:
+            _check_second(locked, by, asked_by, alone)
         version = policy_version(locked, limits, at=at)
         if version.is_replay:
             raise Refused("replay", f"{version} is for recorded cases and is never published.")
         Workspace.objects.filter(pk=locked.pk).update(policy=version)
         facts = {"number": version.number, "sha256": version.sha256}
+        said = {"why": reason, "alone": alone, "brings": list(brings)}
+        said["asked_by"] = asked_by.get_username() if asked_by else ""
+        facts |= {name: value for name, value in said.items() if value}
         entry = Entry("policy.published", facts, by.get_username())
         append_events([entry], workspace_id=locked.pk, at=at)
     workspace.policy = version
@@ -85,7 +96,54 @@ def readable(version: PolicyVersion | None) -> Limits | None:
         return None
 
 
-def _check_document(document: Json) -> Limits:
+def seq_in_force(workspace: Workspace) -> int:
+    """Return the place of the event that put the version in force; 0: created with it."""
+    events = Event.objects.filter(workspace=workspace, run=None, kind="policy.published")
+    return events.order_by("-pk").values_list("seq", flat=True).first() or 0
+
+
+def admins_of(workspace: Workspace) -> QuerySet[Membership]:
+    """Return the admins who can publish: people, and not those who left."""
+    active = Membership.objects.filter(workspace=workspace, user__is_active=True)
+    return active.filter(role=Role.ADMIN, is_simulated=False)
+
+
+def needs_second(workspace: Workspace) -> bool:
+    """Tell whether the version in force requires a second admin."""
+    limits = readable(workspace.policy)
+    return limits is not None and limits.second_admin
+
+
+def _check_second(workspace: Workspace, by: User, asked_by: User | None, alone: str) -> None:
+    """Refuse to publish without the second admin that the version in force requires."""
+    if not needs_second(workspace):
+        return
+    others = admins_of(workspace).exclude(user=by)
+    if asked_by and others.filter(user=asked_by).exists():
+        return
+    if asked_by and asked_by != by and others.exists():
+        left = f"{asked_by.get_username()}, who asked, is no longer an admin."
+        raise Refused("second_admin", f"{left} Take the draft back, then ask another admin.")
+    if others.exists():
+        raise Refused("second_admin", "Another admin has to publish what an admin asks for.")
+    if not alone.strip():
+        raise Refused(
+            "only_admin",
+            "The policy requires a second admin, and there is no other. Publish by command with "
+            "--alone and a reason.",
+        )
+
+
+def check_document(workspace: Workspace, document: Json) -> Limits:
+    """Return the limits of a document that a workspace could publish. Raises Refused."""
+    limits = _check_names_of(document)
+    _check_teams(workspace, limits)
+    if found := new_faults(limits, readable(workspace.policy)):
+        raise Refused("faulty_policy", " ".join(map(str, found)), field=found[0].field)
+    return limits
+
+
+def _check_names_of(document: Json) -> Limits:
     try:
         limits = read_limits(document)
     except BadPolicy as error:

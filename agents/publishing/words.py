@@ -233,12 +233,20 @@ def lines(
     limits: Limits, *, pattern: str = "", desk: str = ""
 ) -> list[tuple[str, list[LimitLine]]]:
     """Return the limits for all desks by topic; for a run of `desk`, as they are in its pattern."""
+    apart = {"second_admin"} if desk else set[str]()  # nothing in a run depends on it
     if desk:
         tiers = limits.tiers or {}
         here = {desk: tiers[desk]} if desk in tiers else None
         limits = replace(limits.of(pattern, desk), tiers=here)
     return [
-        (topic, [LimitLine(word.label, word.help, told(word, limits)) for word in words.values()])
+        (
+            topic,
+            [
+                LimitLine(word.label, word.help, told(word, limits))
+                for word in words.values()
+                if word.name not in apart
+            ],
+        )
         for topic, words in WORDS.items()
     ]
 

@@ -312,7 +312,7 @@ _OF_LEDGER: Mapping[str, EventKind] = {
     ),
     "policy.published": EventKind(
         "Policy published",
-        "Published policy v{number}. New runs follow it.",
+        "Published policy v{number}{second}. New runs follow it.{why}{alone}",
         _tells("workspace", policy="number"),
     ),
     "member.set": EventKind(

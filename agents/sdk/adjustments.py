@@ -232,10 +232,11 @@ class OpenField:
     choices: tuple[Json, ...] = ()  # of a list: its items
     is_part: bool = False  # items may only be removed, keeping the order
     words: Mapping[str, str] = field(default_factory=dict)  # of each choice, where one is a must
+    called: str = ""  # its label, if it is not its name in words
 
     @property
     def label(self) -> str:
-        return label_of(self.name)
+        return self.called or label_of(self.name)
 
     @property
     def help(self) -> str:

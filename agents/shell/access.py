@@ -36,6 +36,7 @@ from agents.models import (
     KillSwitch,
     MaskedValue,
     Membership,
+    PolicyDraft,
     PolicyVersion,
     Role,
     Run,
@@ -304,6 +305,21 @@ def workspaces_to_add_agents(user: User) -> list[Workspace]:
     """Return the workspaces to which a person may add agents and keys. Raises PermissionDenied."""
     denial = "Only admins can add agents, and keys that read a workspace."
     return _workspaces_where(_is_admin, user, denial)
+
+
+def workspace_to_draft(user: User, slug: str) -> Workspace:
+    """Return a workspace whose policy a person may change. Raises Http404, PermissionDenied."""
+    return choose_workspace(_to_draft(user), slug)
+
+
+def draft_to_change(user: User, pk: int) -> PolicyDraft:
+    """Return a draft that a person may read and change. Raises Http404, PermissionDenied."""
+    ours = PolicyDraft.objects.select_related("workspace__policy", "base", "by")
+    return get_object_or_404(ours.filter(workspace__in=_to_draft(user)), pk=pk)
+
+
+def _to_draft(user: User) -> list[Workspace]:
+    return _workspaces_where(_is_admin, user, "Only admins can change the policy.")
 
 
 def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:

@@ -729,6 +729,12 @@ _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     "people": lambda event: ", ".join(event.facts["members"]) or "nobody",
     "person_answered": _human_answered,
     "phase": lambda event: phase_in_words(str(event.facts["key"])),
+    "alone": lambda event: (
+        f" Without a second admin.{quotation(why)}" if (why := event.facts.get("alone")) else ""
+    ),
+    "second": lambda event: (
+        f", for which {by} asked" if (by := event.facts.get("asked_by")) else ""
+    ),
     "refused": lambda event: _reason(REFUSALS, event.facts.get("why", "")),
     "resumed": lambda event: _deadlines("resumed", event.facts),
     "roles": lambda event: ", ".join(event.facts["roles"]) or "nobody",

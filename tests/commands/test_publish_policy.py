@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.limits import read_limits
+from agents.core.requests import Json
 from agents.desks.refunds.limits import REFERENCE, STRICT
-from agents.models import Event, Role, Workspace
+from agents.models import Event, PolicyDraft, Role, Workspace
+from agents.people.workspaces import add_member
+from agents.publishing.drafts import begin_draft, publish_draft, rebase_draft, rebased, save_draft
 from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
+from tests.limits import with_limits
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -196,6 +201,88 @@ def test_a_fault_in_force_refuses_no_other_version(scene: Scene) -> None:
     assert no.value.field == "desks.refunds.rules.answers.matches_ledger"
 
 
+@pytest.fixture
+def by_two(scene: Scene) -> dict[str, User]:
+    """Return two admins, under a policy that takes both to publish."""
+    found = {"ada": User.objects.get(username="ada"), "nora": scene.add("nora", Role.ADMIN)}
+    scene.publish(BY_TWO.as_json(), found["ada"])
+    return found
+
+
+BY_TWO = replace(STRICT, second_admin=True)
+REMOVES = ("--drop-desk", "bank", "--reason", "One desk is enough.", "--as", "ada")
+
+
+def test_command_asks_for_the_second_admin(scene: Scene, by_two: dict[str, User]) -> None:
+    """Whoever asked cannot publish it, in any session; whoever left has asked nothing."""
+    at, (ada, nora) = timezone.now(), by_two.values()
+    brought = command("publish_policy", "demo", "--add-desk", "bank", "--as", "ada")
+    facts = Event.objects.filter(kind="policy.published").latest("pk").facts
+    number, _ = policy_of_demo()
+
+    asked = command("publish_policy", "demo", *REMOVES)
+
+    draft = PolicyDraft.objects.get()
+    assert (brought.code, facts["brings"], "asked_by" in facts) == (0, ["bank"], False)
+    assert (asked.code, f"Draft {draft.pk} waits for a second admin" in asked.out) == (4, True)
+    assert policy_of_demo()[0] == number
+    with pytest.raises(refusal.Refused, match="Another admin has to publish"):
+        publish_draft(draft, by=ada, at=at)
+    add_member(workspace=scene.workspace, user=ada, role=Role.VIEWER, at=at)
+    with pytest.raises(refusal.Refused, match="there is no other"):
+        publish_draft(draft, by=nora, at=at)
+    add_member(workspace=scene.workspace, user=ada, role=Role.ADMIN, at=at)
+    assert "bank" not in publish_draft(draft, by=nora, at=at).document["desks"]
+    said = Event.objects.filter(kind="policy.published").latest("pk")
+    assert (said.actor, said.facts["asked_by"]) == ("nora", "ada")
+    assert said.facts["why"] == "One desk is enough."
+    assert not PolicyDraft.objects.exists()
+
+
+def test_only_admin_left_publishes_with_a_reason(scene: Scene, by_two: dict[str, User]) -> None:
+    User.objects.filter(username="nora").update(is_active=False)
+    names = ("--tool", "send_reply", "--as", "ada")
+
+    refused = command("publish_policy", "demo", *names)
+    alone = command("publish_policy", "demo", *names, "--alone", "Nora has left.")
+
+    assert (refused.code, "there is no other" in refused.err, alone.code) == (3, True, 0)
+    assert Event.objects.latest("pk").facts["alone"] == "Nora has left."
+
+
+@pytest.mark.both
+def test_older_draft_is_refused_and_rebased(scene: Scene) -> None:
+    """Also where the same version is in force again by a later event."""
+    ada, at = User.objects.get(username="ada"), timezone.now()
+    draft = begin_draft(workspace=scene.workspace, by=ada, at=at)
+    longer = with_limits(STRICT, window_days=30).as_json()
+    save_draft(draft, document=longer, reason="Longer", by=ada, at=at)
+    scene.publish(with_limits(auto_limit_minor=50_000).as_json(), ada)
+    scene.publish(STRICT.as_json(), ada)
+
+    with pytest.raises(refusal.Refused) as no:
+        publish_draft(draft, by=ada, at=at)
+    scene.publish(with_limits(auto_limit_minor=50_000).as_json(), ada)
+    rebase_draft(draft, by=ada, at=at)
+    version = publish_draft(draft, by=ada, at=at)
+
+    assert no.value.code == "stale"
+    assert version.limits() == with_limits(auto_limit_minor=50_000, window_days=30)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "both"),
+    [
+        ({"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 2}),
+        ({"a": 1}, {"a": 2}, {"a": 3}, {"a": 2}),
+        ({"a": [1, 2]}, {"a": [2, 3]}, {"a": [1, 2, 4]}, {"a": [2, 4, 3]}),
+        ({"a": {"b": 1}}, {}, {"a": {"b": 1}, "c": 1}, {"c": 1}),
+    ],
+)
+def test_rebased_draft_has_both_changes(base: Json, ours: Json, theirs: Json, both: Json) -> None:
+    assert rebased(base, ours, theirs) == both
+
+
 def test_only_an_admin_publishes(scene: Scene) -> None:
     before = policy_of_demo()
 
@@ -223,10 +310,14 @@ def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
     assert ("Transfer money" in page, "efund" in page, "customer" in page) == (True, False, False)
     assert '<input type="hidden" name="desk" value="bank">' in page
     ada = client_of(User.objects.get(username="ada"))
-    policy, members = (ada.get(reverse(name)).text for name in ("policy", "members"))
-    in_force, _, history = re.sub(r"\s*\n\s*", "", policy).partition('id="history"')
+    of_people = f"{reverse('policy')}?part=Budgets of a run"
+    policy, in_force, members = (
+        re.sub(r"\s*\n\s*", "", ada.get(at).text)
+        for at in (f"{reverse('policy')}?part=history", of_people, reverse("members"))
+    )
+    history = policy.partition('id="history"')[2]
     assert [word for word in ("efund", "USD 1,000", "ustomer", "No rule") if word in in_force] == []
-    assert ("Working time" in in_force, ">Bank transfers</h2>" in in_force) == (True, True)
+    assert ("Working time" in in_force, ">Bank transfers</a>" in in_force) == (True, True)
     assert ">in force<" in history.partition("Desk</th><td>Refunds")[2].partition("</tr>")[0]
     assert "any tool" not in history
     assert ("efunds" in members, "any amount" in members) == (False, True)

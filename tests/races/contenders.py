@@ -334,3 +334,20 @@ def reads_permit(call: int, keys: list[str]) -> str:
 
     known = _call_at_workshop(call, keys)
     return permits.permit_of(known.row.agent, known, at=timezone.now())
+
+
+def publishes(pk: int, by: str) -> str:
+    """Publish a draft, or tell why not."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from agents.models import PolicyDraft
+    from agents.publishing.drafts import publish_draft
+    from agents.shell.refusal import Refused
+
+    admin = User.objects.get(username=by)
+    try:
+        publish_draft(PolicyDraft.objects.get(pk=pk), by=admin, at=timezone.now())
+    except Refused as no:
+        return no.code
+    return "published"

@@ -16,8 +16,9 @@ from agents.core.limits import read_limits
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Refund
-from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.models import Effect, Escalation, PolicyDraft, Role, Run, Workspace
 from agents.models.outside import SwitchStage
+from agents.publishing.drafts import begin_draft, save_draft
 from agents.publishing.versions import policy_version
 from agents.runs import kill_switch
 from tests.demo_book import open_demo_book
@@ -257,3 +258,24 @@ def release(scene: Scene, admin: User) -> None:
         kill_switch.release(
             workspace=scene.workspace, by=admin, reason="next", at=timezone.now(), to=stage
         )
+
+
+def test_of_six_drafts_one_is_published(scene: Scene, crowd: Contenders) -> None:
+    """None undoes another; the five that lost are kept."""
+    names = ["ada", *(f"ada{n}" for n in range(2, SIX + 1))]
+    admins = [scene.add(name, Role.ADMIN) for name in names]
+    for _ in range(ROUNDS):
+        drafts = []
+        for days, admin in enumerate(admins, 20):
+            asked: dict[str, Any] = {"by": admin, "at": timezone.now()}
+            one = begin_draft(workspace=scene.workspace, **asked)
+            document = {**STRICT.as_json(), "max_steps": days}
+            save_draft(one, document=document, reason="More steps.", **asked)
+            drafts.append(one)
+
+        wants = [[one.pk, name] for one, name in zip(drafts, names, strict=True)]
+        said = crowd.meet("tests.races.contenders:publishes", wants)
+
+        assert sorted(said) == ["published", *["stale"] * 5]
+        assert PolicyDraft.objects.count() == 5
+        PolicyDraft.objects.all().delete()

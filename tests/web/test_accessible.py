@@ -23,6 +23,7 @@ from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels.webhooks import admin
 from agents.people import invitations, members, workspaces
+from agents.publishing import drafts
 from agents.publishing import versions as publishing
 from agents.requests import sharing
 from tests import checker, database
@@ -139,6 +140,7 @@ def set_pages() -> dict[str, str]:
     first, _, _, *rules = STRICT.of("supervisor", "refunds").rules  # the first is of the floor
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": [first, *rules]}
     publishing.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
+    drafted = drafts.begin_draft(workspace=scene.workspace, by=scene.rita, at=at)
     return {
         "report": f"/runs/{report.pk}/",
         "workflow": f"/runs/{reply.pk}/",
@@ -173,6 +175,7 @@ def set_pages() -> dict[str, str]:
         "member": f"/members/{scene.omar.memberships.get().pk}/",
         "older policy": "/policy/?version=1",
         "policy": "/policy/",
+        "draft of a policy": f"/policy/drafts/{drafted.pk}/",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }

@@ -49,6 +49,8 @@ MAY: dict[str, set[Role]] = {
     "agent-add": {Role.ADMIN},
     "workspace-key": {Role.ADMIN},
     "agent-change": {Role.ADMIN},
+    "policy-draft-begin": {Role.ADMIN},
+    "policy-draft-change": {Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 outside the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
@@ -87,6 +89,7 @@ MAY_READ: dict[str, set[Role]] = {
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},
     "policy": {Role.AUDITOR, Role.ADMIN},
+    "policy-draft": {Role.ADMIN},
 }
 
 

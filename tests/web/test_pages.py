@@ -126,6 +126,9 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "webhook-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "deliveries": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "policy": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "policy-draft-begin": ((302, 302), (405, 422), (405, 403), (405, 403)),
+    "policy-draft": ((302, 405), (404, 405), (403, 405), (403, 405)),
+    "policy-draft-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "team": ((302, 405), (200, 405), (403, 405), (200, 405)),
     "team-csv": ((302, 405), (200, 405), (403, 405), (200, 405)),
@@ -160,6 +163,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         "webhook-change": 1,
         "agent-change": 1,
         "invitation-revoke": 1,
+        "policy-draft-change": 1,
         "invitation": "0" * 64,
     }
     hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
@@ -172,6 +176,11 @@ def address(name: str, *, run: object, escalation: object) -> str:
         parts[name] = keys.set_agent(
             workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
         ).pk
+    if name == "policy-draft":
+        omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
+        shared: dict[str, object] = {"base": omar.workspace.policy, "base_seq": 0, "document": {}}
+        own = omar.workspace.drafts.create(by=omar.user, saved_at=at, **shared)
+        parts[name] = own.pk
     more = [1] if name == "run-turn" else []
     return reverse(name, args=[parts[name], *more] if name in parts else None)
 

@@ -135,7 +135,9 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
         if desk.scenarios and unseen and not desk.profiles:
             desks[name] = desk.document(desks.get(name))
     if desks != (document.get("desks") or {}):
-        publish_policy(workspace=workspace, document={**document, "desks": desks}, by=admin, at=at)
+        brought = [name for name in desks if desks[name] != (document.get("desks") or {}).get(name)]
+        whole = {**document, "desks": desks}
+        publish_policy(workspace=workspace, document=whole, by=admin, at=at, brings=brought)
 
 
 def programs(*, host: str, port: int) -> list[Program]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,20 @@ from django.utils import timezone
 from agents.core.compat_0_2 import policy_document
 from agents.core.json_forms import BadJson, parse
 from agents.core.requests import Json
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BAD_USAGE, WAITING
 from agents.management.operation_command import refusals, user_named, workspace_named
 from agents.models import Workspace
+from agents.publishing import drafts
 from agents.publishing import versions as publishing
 from agents.publishing.faults import faults
 from agents.sdk.desk import DESKS
+from agents.shell.refusal import Refused
 
 
 class Command(BaseCommand):
     help = (
         "Publish a policy version. New runs follow it; open runs keep theirs. "
-        "Exit code: 0 published, 3 refused, 2 bad usage."
+        "Exit code: 0 published, 4 waits for a second admin, 3 refused, 2 bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,6 +50,10 @@ class Command(BaseCommand):
             "--show", action="store_true", help="print the document and publish nothing"
         )
         parser.add_argument("--as", dest="actor", help="an admin's user name")
+        parser.add_argument("--reason", default="", help="why; everybody sees it")
+        parser.add_argument(
+            "--alone", default="", metavar="REASON", help="why no second admin publishes it"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_named(options["workspace"])
@@ -64,13 +71,29 @@ class Command(BaseCommand):
             return
         if not options["actor"]:
             raise CommandError("Say with --as who publishes it.", returncode=BAD_USAGE)
+        by, at, added = user_named(options["actor"]), timezone.now(), options["add_desk"]
+        has_more = any(options[name] for name in ("file", "rule", "tool", "drop_desk"))
         with refusals():
-            version = publishing.publish_policy(
-                workspace=workspace,
-                document=document,
-                by=user_named(options["actor"]),
-                at=timezone.now(),
-            )
+            try:
+                version = publishing.publish_policy(
+                    workspace=workspace,
+                    document=document,
+                    by=by,
+                    at=at,
+                    reason=options["reason"],
+                    alone=options["alone"],
+                    brings=() if has_more else added,
+                )
+            except Refused as no:
+                if no.code != "second_admin":
+                    raise
+                draft = drafts.begin_draft(workspace=workspace, by=by, at=at, document=document)
+                why = options["reason"] or "By command."
+                drafts.save_draft(draft, document=document, reason=why, by=by, at=at)
+                drafts.ask_second(draft, by=by, at=at)
+                waits = f"Draft {draft.pk} waits for a second admin, who publishes it on its page."
+                self.stdout.write(waits)
+                sys.exit(WAITING)
         for fault in faults(version.limits()):
             self.stderr.write(f"As in the version before: {fault}")
         self.stdout.write(f"{workspace.slug}: {version} is published")

@@ -1,0 +1,244 @@
+"""The page of a draft: its fields, what it changes, and what a second admin answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.money import MAX_MINOR, is_currency
+from agents.core.requests import Json
+from agents.models import PolicyDraft
+from agents.policies.words import floor_of, words_of
+from agents.publishing import drafts
+from agents.publishing.faults import new_faults
+from agents.publishing.pages import show_policy
+from agents.publishing.versions import admins_of, needs_second, readable
+from agents.publishing.words import CAPS, differences
+from agents.sdk.adjustments import BadPatch, OpenField
+from agents.sdk.arguments import BadValue, read_stored
+from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.sdk.values import Money
+from agents.shell import access
+from agents.shell.formats import desk_title
+from agents.shell.pages import BadForm, action, only, page
+from agents.shell.refusal import Refused
+
+
+@action
+def draft_begin(request: HttpRequest) -> HttpResponse:
+    user = access.person(request)
+    workspace = access.workspace_to_draft(user, request.POST.get("workspace", ""))
+    try:
+        only(request.POST, {"csrfmiddlewaretoken", "workspace"})
+        begun = drafts.begin_draft(workspace=workspace, by=user, at=timezone.now())
+    except (BadForm, Refused) as no:
+        return show_policy(request, sentence=str(no), status=422)
+    return redirect("policy-draft", begun.pk)
+
+
+@page
+def draft(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show a draft to the admins of its workspace."""
+    return _draft(request, access.draft_to_change(access.person(request), pk))
+
+
+@action
+def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Save a draft, and do what its button says."""
+    user, given = access.person(request), request.POST
+    held, do = access.draft_to_change(user, pk), request.POST.get("do", "")
+    who: dict[str, Any] = {"by": user, "at": timezone.now()}
+    fields = _fields(held.document)
+    try:
+        drafts.check_seen(held, given.get("seen", ""))
+        only(given, {"csrfmiddlewaretoken", "do", "seen", "reason", *(one.name for one in fields)})
+        if do in ("save", "ask", "publish") and not held.asked_at:
+            document, bad = _read(held.document, fields, given)
+            if bad:
+                return _draft(request, held, bad=bad, status=422)
+            drafts.save_draft(held, document=document, reason=given.get("reason", ""), **who)
+        if do == "ask":
+            drafts.ask_second(held, **who)
+        elif do == "publish":
+            drafts.publish_draft(held, **who)
+            return _to_policy(held)
+        elif do == "rebase":
+            drafts.rebase_draft(held, **who)
+        elif do == "back":
+            drafts.take_back(held, by=user)
+        elif do == "discard":
+            drafts.discard_draft(held, by=user)
+            return _to_policy(held)
+    except (BadForm, Refused) as no:
+        held = access.draft_to_change(user, pk)
+        return _draft(request, held, sentence=str(no), status=422)
+    return redirect("policy-draft", pk)
+
+
+def _to_policy(held: PolicyDraft) -> HttpResponse:
+    return redirect(f"{reverse('policy')}?workspace={held.workspace.slug}")
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One limit, cap or switch of a draft; `open` reads and shows what is typed."""
+
+    name: str  # its place in the document, as in the fault about it
+    group: str
+    label: str
+    help: str
+    value: Json
+    open: OpenField | None  # None: a switch, whose value is whether the name is in force
+    locked: str = ""  # why a rule cannot be switched off
+
+    @property
+    def text(self) -> str:
+        """Return what its control holds; of a switch that is on, "on"."""
+        return self.open.text(self.open.typed) if self.open else "on" if self.value else ""
+
+
+def _fields(document: Json) -> list[_Field]:
+    return [
+        one
+        for name, part in document.get("desks", {}).items()
+        if name in DESKS
+        for one in (*_limits(DESKS[name], part), *_caps(name, part), *_switches(name, part))
+    ]
+
+
+def _limits(desk: Desk, part: Mapping[str, Json]) -> Iterator[_Field]:
+    held, kind = part.get("limits", {}), desk.limits_type
+    for one in desk.limit_fields:
+        value = held.get(one.name, one.default)
+        try:
+            typed = getattr(read_stored(kind, {one.name: value}), one.name) if kind else None
+        except BadValue:
+            continue
+        name, schema = f"desks.{desk.name}.limits.{one.name}", {**one.schema, "unit": one.unit}
+        known = {"schema": schema, "value": value, "typed": typed, "called": one.label}
+        if isinstance(typed, Money):
+            most = one.most or Money(MAX_MINOR, typed.currency)
+            known |= {"kind": "money", "least": Money(0, typed.currency), "most": most}
+        elif type(typed) is not bool and isinstance(typed, int):
+            is_money = is_currency(one.unit)
+            most = MAX_MINOR if one.most is None else one.most
+            known |= {"kind": "money" if is_money else "number", "least": 0, "most": most}
+        elif isinstance(typed, tuple):
+            known |= {"kind": "lines", "typed": list(typed), "least": 0, "most": 100}
+        else:
+            continue
+        opened = OpenField(name, **known)
+        yield _Field(name, desk_title(desk.name), one.label, one.help, value, opened)
+
+
+def _caps(desk: str, part: Mapping[str, Json]) -> Iterator[_Field]:
+    for currency, held in part.get("caps", {}).items():
+        for key, minor in held.items():
+            name = f"desks.{desk}.caps.{currency}.{key}"
+            unit = {"type": "integer", "unit": currency}
+            opened = OpenField(name, "money", unit, minor, minor, 0, MAX_MINOR, called=CAPS[key])
+            group = f"{desk_title(desk)}, {currency} per day (UTC)"
+            yield _Field(name, group, CAPS[key], "", minor, opened)
+
+
+def _switches(desk: str, part: Mapping[str, Json]) -> Iterator[_Field]:
+    """Yield the tools and rules of a desk that an admin may switch, with those that are off."""
+    own, off = DESKS[desk].part(), part.get("off", ())
+    for tool in part.get("tools", ()):
+        name = f"desks.{desk}.tools.{tool}"
+        yield _Field(
+            name, f"{desk_title(desk)}, tools", tool_title(tool), "", tool not in off, None
+        )
+    rules = part.get("rules", ())
+    for rule in dict.fromkeys((*rules, *own["rules"])):
+        title, sentence = words_of(rule)
+        why = floor_of(DESKS[desk], rule) if rule in rules else ""
+        name, group = f"desks.{desk}.rules.{rule}", f"{desk_title(desk)}, rules"
+        yield _Field(name, group, title, sentence, rule in rules, None, why)
+
+
+def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json, dict[str, str]]:
+    """Return a draft's document as typed, and the faults of what cannot be read, by field."""
+    changed, bad = deepcopy(document), dict[str, str]()
+    for one in fields:
+        _, desk, what, *path = one.name.split(".", 3)
+        part = changed["desks"][desk]
+        if one.open is None:
+            _switch(part, what, path[0], is_on=bool(one.locked) or one.name in given)
+            continue
+        text = given.get(one.name, one.text).strip().replace("\r\n", "\n")
+        if text == one.text:
+            continue
+        try:
+            value = one.open.read(text)
+        except BadPatch as no:
+            bad[one.name] = str(no)
+            continue
+        if what == "caps":
+            currency, key = path[0].split(".")
+            part["caps"][currency][key] = value
+        else:
+            part.setdefault("limits", {})[path[0]] = value
+    return changed, bad
+
+
+def _switch(part: dict[str, Json], what: str, name: str, *, is_on: bool) -> None:
+    """Switch a tool on or off, or a rule."""
+    key, is_named = ("off", not is_on) if what == "tools" else ("rules", is_on)
+    names = list(part.get(key, ()))
+    if is_named and name not in names:
+        part[key] = [*names, name]
+    elif not is_named and name in names:
+        part[key] = [one for one in names if one != name]
+
+
+def _draft(
+    request: HttpRequest,
+    held: PolicyDraft,
+    *,
+    sentence: str = "",
+    bad: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    user, in_force = access.person(request), readable(held.workspace.policy)
+    limits, unreadable = _limits_of(held.document)
+    faults = dict(bad or {})
+    for one in new_faults(limits, in_force) if limits else ():
+        faults.setdefault(one.field, one.sentence)
+    base, stale = readable(held.base), drafts.is_stale(held)
+    groups: dict[str, list[tuple[_Field, str, str]]] = {}
+    for field in _fields(held.document):
+        kept = "" if request.POST and not field.open and not field.locked else field.text
+        text = request.POST.get(field.name, kept)
+        groups.setdefault(field.group, []).append((field, text, faults.pop(field.name, "")))
+    shown = {
+        "nav": "policy",
+        "draft": held,
+        "groups": groups,
+        "others": [unreadable] * bool(unreadable) + list(faults.values()),
+        "sentence": sentence,
+        "stale": stale,
+        "theirs": differences(base, in_force) if stale and base and in_force else [],
+        "changes": differences(base, limits) if base and limits else [],
+        "mine": held.by_id == user.pk,
+        "needs_second": needs_second(held.workspace),
+        "others_left": admins_of(held.workspace).exclude(user=user).exists(),
+        "reason": request.POST.get("reason", held.reason),
+        "longest": drafts.LONGEST,
+    }
+    return render(request, "policy/draft.html", shown, status=status)
+
+
+def _limits_of(document: Json) -> tuple[Limits | None, str]:
+    try:
+        return read_limits(document), ""
+    except BadPolicy as error:
+        return None, str(error)
