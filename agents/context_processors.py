@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeAlias
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from django.shortcuts import resolve_url
 from django.utils import timezone
 
 from agents.core.requests import Json
-from agents.models import Role
+from agents.models import Membership, Role
 from agents.overview.pages import first_steps
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
@@ -56,6 +56,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         **around,
         "parts": parts,
         # A page may pass its own count.
+        **_suspended(request, parts),
         "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
         "stops": cache(lambda: kill_switch.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
@@ -68,6 +69,16 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         ),
         "may_audit": any(part.role in AUDITS for part in parts),
     }
+
+
+def _suspended(request: HttpRequest, parts: Sequence[Membership]) -> dict[str, Json]:
+    """Return in which workspaces a sign-on without groups left a person to read only."""
+    named = request.session.get("suspended")
+    if not named:
+        return {}
+    names = [one.workspace.name for one in parts if one.role == Role.VIEWER]
+    suspended = [name for name in names if name in named]
+    return {"suspended": suspended, "provider": settings.OPSCONSOLE_SSO_NAME}
 
 
 def sign_in_again(get_response: GetResponse) -> Callable[[HtmxRequest], HttpResponse]:

@@ -78,6 +78,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("invitations/<str:token>/", invitations.invitation, name="invitation"),
     path("members/second-factor/", member_pages.require_factor, name="require-factor"),
+    path("members/groups/", member_pages.group_change, name="group-change"),
     path("members/teams/add/", member_pages.team_add, name="team-add"),
     path("members/<int:pk>/", member_pages.member, name="member"),
     path("members/<int:pk>/change/", member_pages.member_change, name="member-change"),

@@ -223,6 +223,8 @@ OPSCONSOLE_SSO_CLIENT_SECRET = _env.secret("OPSCONSOLE_SSO_CLIENT_SECRET")
 OPSCONSOLE_SSO_NAME = _env.text("OPSCONSOLE_SSO_NAME", "your organisation")
 #: Claims that every ID token must have, such as `hd=example.com`. Required for Google.
 OPSCONSOLE_SSO_TENANT = _env.pairs("OPSCONSOLE_SSO_TENANT")
+#: Claim of the ID token that names a person's groups; for Google, `hd`.
+OPSCONSOLE_SSO_GROUPS = _env.text("OPSCONSOLE_SSO_GROUPS", "groups")
 #: How long a sign-on lasts, within the limits of every session.
 OPSCONSOLE_SSO_SESSION_HOURS = _env.number(
     "OPSCONSOLE_SSO_SESSION_HOURS", default=8, low=0.1, high=12

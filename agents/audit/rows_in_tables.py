@@ -34,6 +34,7 @@ from agents.models import (
     NotificationPreference,
     PolicyVersion,
     Run,
+    SignOnGroup,
     Team,
     Tombstone,
     Workspace,
@@ -152,6 +153,9 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
                 [p.pk for p in (*parts, *lead) if p.workspace_id != workspace.pk], []
             ),
         }
+    for group in SignOnGroup.objects.filter(workspace=workspace).order_by("pk"):
+        given = {"role": group.role, "teams": group.teams, "desk_limits": group.limits}
+        rows[f"group {group.value}"] = given
     for made in Invitation.objects.filter(workspace=workspace).select_related("team"):
         slug = made.team.slug if made.team else ""
         rows[f"invitation {made.pk}"] = {"role": made.role, "team": slug, "state": made.state}

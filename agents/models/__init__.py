@@ -28,6 +28,8 @@ from agents.models.people import (
     RecoveryCode,
     Role,
     Session,
+    SignOnGroup,
+    SignOnPart,
     SpentAnswer,
     Team,
     Workspace,

@@ -236,6 +236,50 @@ class Identity(models.Model):
         return f"{self.user}, by sign-on"
 
 
+class SignOnGroup(models.Model):
+    """What a value of the provider's claim of groups gives in a workspace."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="groups", db_index=False)
+    value = models.CharField(max_length=200)
+    role = models.CharField(max_length=10)
+    teams = models.JSONField(default=list)  # slugs
+    limits = models.JSONField(default=dict)  # as `Membership.desk_limits`
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "value"], name="sign_on_group_once"),
+            models.CheckConstraint(
+                condition=Q(role__in=list(Role)), name="sign_on_group_role_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.value} in {self.workspace}: {self.role}"
+
+
+class SignOnPart(models.Model):
+    """What groups gave a person in a workspace, and what an admin set instead.
+
+    Groups do not change a member without this row.
+    """
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="+", db_index=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    groups = models.JSONField(default=list, null=True)  # at the last sign-on; null: not told
+    teams = models.JSONField(default=list)  # that groups gave
+    role = models.CharField(max_length=10, blank=True)  # set by hand; "": as the groups say
+    limits = models.JSONField(default=dict)  # set by hand; 0: nothing
+    is_removed = models.BooleanField(default=False)  # by hand
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "user"], name="sign_on_part_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.workspace}, by groups"
+
+
 class SpentAnswer(models.Model):
     """The state or the code of a sign-on, as a hash: each works once in all processes."""
 

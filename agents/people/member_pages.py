@@ -22,7 +22,7 @@ from agents.core.limits import Limits
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
-from agents.people import second_factor
+from agents.people import groups, second_factor
 from agents.people.members import end_sessions, remove_member, set_limit, set_role, set_team
 from agents.publishing.pages import readable_limits
 from agents.publishing.words import desk_names
@@ -106,6 +106,26 @@ def require_factor(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
 
 
+@action
+def group_change(request: HttpRequest) -> HttpResponse:
+    """Set or remove a group, or leave a person whom an admin removed to the groups."""
+    user = access.person(request)
+    workspace = access.workspace_to_staff(user, _chosen_slug(request))
+    who: dict[str, Any] = {"workspace": workspace, "by": user, "at": timezone.now()}
+    try:
+        if request.POST.get("change") == "readmit":
+            only(request.POST, _OURS | {"workspace", "user"})
+            gone = User.objects.filter(username=_slug(request.POST, "user")).first()
+            if gone is None:
+                raise BadForm("user", "There is no such person.")
+            groups.leave_to_groups(user=gone, **who)
+        else:
+            groups.set_group(**_read_group(request.POST, workspace), **who)
+    except (BadForm, Refused) as no:
+        return show_refusal(request, workspace, no)
+    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#groups")
+
+
 def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
     team = _read_team(posted, part)
     moves: Mapping[str, dict[str, Any]] = {
@@ -124,6 +144,7 @@ _CHANGES: Mapping[str, _Change] = {
     ),
     **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
     "reset-factor": lambda posted, part, who: second_factor.reset_factor(user=part.user, **who),
+    "by-groups": lambda posted, part, who: groups.leave_to_groups(user=part.user, **who),
     "remove": lambda posted, part, who: remove_member(user=part.user, **who),
     "end-sessions": lambda posted, part, who: end_sessions(user=part.user, **who),
 }
@@ -161,8 +182,10 @@ def _members(
         "invited": invited,
         "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
         "roles": _role_words(),
+        "desks": _desks(workspace),
         "sentence": sentence,
         "posted": request.POST,
+        **(groups.shown_groups(workspace) if may_change else {}),
     }
     return render(request, "members/page.html", shown, status=status)
 
@@ -173,8 +196,6 @@ def _member(
     user = access.person(request)
     part = access.member_for(user, part.pk)  # reread, without a refused change
     [shown] = _read_members(part.workspace, [part])
-    limits = readable_limits(part.workspace.policy)
-    desks = [name for name in DESKS if limits is None or limits.covers(name)]
     others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
     context: dict[str, Json] = {
         "nav": "members",
@@ -185,12 +206,19 @@ def _member(
         "may_change": _may_change(user, part.workspace),
         "decides": part.role in access.DECIDES,
         "roles": _role_words(),
-        "desks": [(name, desk_title(name)) for name in desks],
+        "desks": _desks(part.workspace),
+        "word": groups.word_of(part),
         "other_teams": list(others.order_by("name", "pk")),
         "sentence": sentence,
         "posted": request.POST,
     }
     return render(request, "members/member.html", context, status=status)
+
+
+def _desks(workspace: Workspace) -> list[tuple[str, str]]:
+    limits = readable_limits(workspace.policy)
+    desks = [name for name in DESKS if limits is None or limits.covers(name)]
+    return [(name, desk_title(name)) for name in desks]
 
 
 def _may_change(user: User, workspace: Workspace) -> bool:
@@ -371,6 +399,10 @@ def _read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
 def _read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
     """Return the limit in the form; None without an amount. Raises BadForm."""
     only(posted, _OURS | {"desk", "currency", "limit"})
+    return _limit(posted)
+
+
+def _limit(posted: QueryDict) -> dict[str, Any]:
     desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
     currency = posted.get("currency", "").strip().upper()
     if desk not in DESKS:
@@ -381,6 +413,24 @@ def _read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
     except BadAmount as error:
         raise BadForm("limit", f"The limit: {error}.") from None
     return {"desk": desk, "currency": currency, "limit_minor": minor if text else None}
+
+
+def _read_group(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
+    """Return a group with its role, teams and a limit, or the one to remove. Raises BadForm."""
+    teams = list(Team.objects.filter(workspace=workspace).values_list("slug", flat=True))
+    fields = {"workspace", "group", "role", "desk", "currency", "limit"}
+    only(posted, _OURS | fields | {f"team.{slug}" for slug in teams})
+    read: dict[str, Any] = {"value": posted.get("group", "").strip(), "role": None}
+    if posted.get("change") == "remove":
+        return read
+    chosen = [slug for slug in teams if posted.get(f"team.{slug}") == "1"]
+    read |= {"role": _role(posted), "teams": chosen}
+    if posted.get("currency", "").strip():
+        limit = _limit(posted)
+        read["limit"] = (limit["desk"], limit["currency"], limit["limit_minor"] or 0)
+    elif posted.get("limit", "").strip():
+        raise BadForm("currency", "Give the currency of the limit.")
+    return read
 
 
 def _read_team(posted: QueryDict, part: Membership) -> Team:

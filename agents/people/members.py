@@ -25,6 +25,7 @@ from agents.models import (
     Role,
     Run,
     Session,
+    SignOnPart,
     Team,
     Workspace,
 )
@@ -39,6 +40,7 @@ from agents.people.workspaces import (
 )
 from agents.shell.refusal import Refused, require_member
 
+BY_GROUPS = "sign-on:"  # begins the actor of what groups change; user names have no colon
 _EXPIRED_AT_ONCE = 100  # in one sweep; the next one does the rest
 
 
@@ -64,6 +66,8 @@ def join(
                 f"{user.get_username()} has the role {part.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
+        if not actor.startswith(BY_GROUPS):  # then groups have no say
+            SignOnPart.objects.filter(workspace=workspace, user=user).delete()
         is_listed = Identity.objects.filter(user=user).exists()
         grants = Grants.LISTED if is_listed else None
         return _put_membership(workspace, user, role, desk_limits or {}, at, actor, grants)
@@ -75,12 +79,14 @@ def set_role(
     user: User,
     role: Role,
     at: datetime,
+    desk_limits: Json = None,
     by: User | None = None,
     actor: str = "",
 ) -> Membership:
     """Change a member's role; limits and held requests need one that decides. Raises Refused.
 
-    Invitations that they sent end unless they stay an admin.
+    Invitations that they sent end unless they stay an admin. With `desk_limits` they may grant
+    what these list, or else what they might before.
     `by` is the acting admin; without one, a command's `actor` is recorded.
     """
     decides = role in DECIDES
@@ -91,7 +97,10 @@ def set_role(
         if role is not Role.ADMIN:
             _keep_an_admin(part)
             revoke_invitations_of(user, workspace, at=at, actor=actor)
-        put = _put_membership(workspace, user, role, part.desk_limits if decides else {}, at, actor)
+        kept = part.desk_limits if desk_limits is None else desk_limits
+        grants = None if desk_limits is None else Grants.LISTED
+        put = _put_membership(workspace, user, role, kept if decides else {}, at, actor, grants)
+        _keep_word(part, actor, role=role.value)
         if not decides:
             _release_held(workspace, user, held, at=at, actor=actor)
         return put
@@ -116,6 +125,9 @@ def remove_member(
         for slug in sorted(set(teams.values_list("slug", flat=True))):
             set_team(workspace=workspace, slug=slug, remove=[user], at=at, actor=actor)
         _forget_sessions(user, workspaces, at=at, actor=actor)
+        if not actor.startswith(BY_GROUPS):
+            word: Json = {"is_removed": True, "role": "", "limits": {}, "teams": []}
+            SignOnPart.objects.update_or_create(workspace=workspace, user=user, defaults=word)
         part.delete()
         count = _release_held(workspace, user, held, at=at, actor=actor)
         facts = {"user": user.get_username(), "role": part.role, "requests": count}
@@ -160,7 +172,28 @@ def set_limit(
         limits = {**limits, desk: {name: most for name, most in own.items() if most is not None}}
         kept = {name: most for name, most in limits.items() if most}
         grants = Grants.LISTED if is_none else None
+        if word := SignOnPart.objects.filter(workspace=workspace, user=user).first():
+            said = {**word.limits.get(desk, {}), currency: limit_minor or 0}
+            _keep_word(part, actor, limits={**word.limits, desk: said})
         return _put_membership(workspace, user, Role(part.role), kept, at, actor, grants)
+
+
+def _keep_word(part: Membership, actor: str, **word: Json) -> None:
+    """Keep what an admin said of a member whom groups brought in: it is stronger than they."""
+    if not actor.startswith(BY_GROUPS):
+        rows = SignOnPart.objects.filter(workspace=part.workspace_id, user=part.user_id)
+        rows.update(**word)
+
+
+def lock_person(user: User, also: Collection[int]) -> None:
+    """Lock all that a change of a person locks here and in `also`, in the usual order."""
+    held = Escalation.objects.filter(Q(assigned_to=user) | Q(claimed_by=user))
+    runs = held.filter(state=EscalationState.OPEN).values_list("run", flat=True)
+    list(Run.objects.filter(pk__in=list(runs)).select_for_update().order_by("pk"))
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    mine = Membership.objects.filter(user=user).values_list("workspace", flat=True)
+    homes = Workspace.objects.filter(pk__in={*mine, *also})
+    list(homes.select_for_update(no_key=True).order_by("pk"))
 
 
 def _put_membership(

@@ -246,6 +246,12 @@ def _member(rows: Rows, facts: Row, event: Row) -> None:
     row["grants"] = facts.get("grants", "any")
 
 
+def _group(rows: Rows, facts: Row, event: Row) -> None:
+    rows[f"group {facts['group']}"] = known_facts(facts, "role", "teams", "desk_limits")
+    if not facts["role"]:
+        del rows[f"group {facts['group']}"]
+
+
 def _factor(rows: Rows, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"member {facts['user']}", {})
     row["second_factor"] = event["kind"] == "factor.set"
@@ -421,6 +427,12 @@ _OTHERS: Mapping[str, EventKind] = {
         "Second factor required",
         "Required a second factor of {roles}.",
         _tells("workspace", second_factor_roles="roles"),
+    ),
+    "group.set": EventKind(
+        "Group changed", "Set what the group {group} gives: {group_gives}.", _group
+    ),
+    "member.by_groups": EventKind(
+        "Member left to groups", "Let groups decide again about {user}, from the next sign-on."
     ),
     "factor.set": EventKind("Second factor set up", "Set up a second factor.", _factor),
     "factor.removed": EventKind("Second factor removed", "Removed their second factor.", _factor),

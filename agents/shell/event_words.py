@@ -649,6 +649,13 @@ def _limits_of_member(event: EventSentence) -> str:
     return f", approving {granted}" if granted else ""
 
 
+def _group_gives(event: EventSentence) -> str:
+    if not event.facts["role"]:
+        return "nothing any more"
+    teams = "".join(f", the team {slug}" for slug in event.facts["teams"])
+    return f"the role of {event.facts['role']}{_limits_of_member(event)}{teams}"
+
+
 def _deadlines(word: str, facts: EventFacts) -> str:
     count = facts.get("deadlines") or 0
     return f" Deadlines {word}: {count}." if count else ""
@@ -698,6 +705,7 @@ _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     "answered": lambda event: _reason(_ANSWERS, event.facts["status"]),
     "approved_first": _approval_given,
     "approving": _limits_of_member,
+    "group_gives": _group_gives,
     "asked": _escalation_opened,
     "assigned": _escalation_assigned,
     "commented": _escalation_commented,

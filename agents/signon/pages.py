@@ -17,8 +17,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from agents.core.requests import Json
+from agents.people.groups import apply_groups, groups_of
 from agents.people.sign_in import enter
 from agents.shell import access
+from agents.shell.refusal import Refused
 from agents.signon import identities, provider
 from agents.signon.provider import SignOnFailed
 
@@ -68,10 +70,13 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
         identities.spend(answer["state"], answer["code"])
         claims = provider.read_answer(answer, state=answer["state"], back=_back(request))
         user = identities.user_of(claims)
+        suspended = apply_groups(user, groups_of(claims), at=timezone.now())
     except SignOnFailed as no:
         return _failed(request, no, onward)
+    except Refused as no:  # a last admin who lost the group, for example
+        return _failed(request, SignOnFailed(no.code), onward, sentence=str(no))
     logout(request)  # nothing of an earlier person or of a planted session stays
-    request.session["signed_on"] = True
+    request.session["signed_on"], request.session["suspended"] = True, suspended
     entered = enter(request, user, onward)
     if access.parts_of(user) or onward.startswith(_INVITATIONS):
         return entered
@@ -96,14 +101,19 @@ def _begun(request: HttpRequest) -> dict[str, Json]:
     return begun
 
 
-def _failed(request: HttpRequest, no: SignOnFailed, onward: str) -> HttpResponse:
-    """Show the sign-in with the failure. Only the log has the reason."""
+def _failed(
+    request: HttpRequest, no: SignOnFailed, onward: str, *, sentence: str = ""
+) -> HttpResponse:
+    """Show the sign-in with the failure. Without a sentence, only the log has the reason."""
     logger.warning("Sign-on refused: %s", no)
     name = settings.OPSCONSOLE_SSO_NAME
     failed = (
         (f"{name} did not answer", "Try again in a minute, or use a password.")
         if no.is_down
-        else (f"{name} could not sign you in", "Try again. If it fails again, tell an admin.")
+        else (
+            f"{name} could not sign you in",
+            sentence or "Try again. If it fails again, tell an admin.",
+        )
     )
     shown = {"failed": failed, "provider": name, "next": onward, "form": AuthenticationForm()}
     return render(request, "sign_in/page.html", shown, status=503 if no.is_down else 422)

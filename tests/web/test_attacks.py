@@ -61,6 +61,7 @@ MAY: dict[str, set[Role]] = {
     "webhook-change": {Role.ADMIN},
     "member-change": {Role.ADMIN},
     "team-add": {Role.ADMIN},
+    "group-change": {Role.ADMIN},
     "require-factor": {Role.ADMIN},
     "second-factor-change": set(Role),
     "password": set(Role),
