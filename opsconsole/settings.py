@@ -101,6 +101,7 @@ INSTALLED_APPS = [
     "django_otp",
     "django_otp.plugins.otp_totp",
     *[f"agents.desks.{name}" for name in OPSCONSOLE_DESKS if name != "none"],
+    "agents.desks.reference",
     "agents",
     *OPSCONSOLE_APPS,
 ]

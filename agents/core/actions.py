@@ -45,6 +45,9 @@ class TypedArguments(Protocol):
     @property
     def description(self) -> str: ...
 
+    @property
+    def clean(self) -> Any: ...
+
     def accepts(self, given: Json) -> bool: ...
 
     def fits_but_for_names(self, given: Json) -> bool:
@@ -164,6 +167,7 @@ def args_schema(spec: ArgSpec, *, only: Mapping[str, Json] | None = None) -> Jso
 
 def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:
     if not isinstance(spec, Mapping):
+        args = spec.clean(args) if spec.clean else args
         try:
             spec.read(args)
         except ValueError as error:
@@ -171,7 +175,10 @@ def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:
                 return args
             arg = str(error).partition(":")[0].partition(".")[0]  # of "amount.currency: why"
             where = f"{name}:{arg}" if arg in spec.schema["properties"] else name
-            raise InvalidAction(f"bad_tool_args:{where}") from None
+            code = getattr(error, "code", "bad_arg_type") if spec.clean else "bad_tool_args"
+            if code == "extra_tool_args":
+                where = name
+            raise InvalidAction(f"{code}:{where}") from None
         return args
     if set(args) - set(spec):
         raise InvalidAction(f"extra_tool_args:{name}")

@@ -17,7 +17,7 @@ from agents.engine.desk.subjects import new_book
 from agents.models import Grants, Membership, Role, Workspace
 from agents.models.record import Entry, append_events
 from agents.publishing.versions import policy_version
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.shell.refusal import Refused, require_member
 
 _DEMO = "demo"
@@ -82,7 +82,7 @@ def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and strict policy, creating what is missing."""
     with transaction.atomic():
         workspace = Workspace.objects.filter(slug=_DEMO).first()
-        desks = [name for name, desk in DESKS.items() if desk.fill_demo]
+        desks = [name for name, desk in offered().items() if desk.fill_demo]
         return workspace or add_workspace(slug=_DEMO, name="Demo", desks=desks, is_demo=True, at=at)
 
 

@@ -19,7 +19,7 @@ from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
 from agents.sdk import arguments as serialization
-from agents.sdk.desk import DESKS, rules_at, tools_at
+from agents.sdk.desk import DESKS, offered, rules_at, tools_at
 from agents.shell.formats import desk_title
 from agents.shell.refusal import Refused, require_member
 
@@ -150,7 +150,7 @@ def _check_names_of(document: Json) -> Limits:
         raise Refused("bad_policy", str(error)) from None
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
-    _check_names("desk", (*limits.desks, *(limits.tiers or {})), DESKS)
+    _check_names("desk", (*limits.desks, *(limits.tiers or {})), offered())
     for desk in limits.desks:
         patterns = limits.part_of(desk, "patterns")
         for held in (limits.desks[desk], *patterns.values()):

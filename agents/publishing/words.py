@@ -26,7 +26,7 @@ from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
 from agents.policies.words import RuleLine, rule_lines, words_of
 from agents.sdk.adjustments import in_words
-from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.sdk.desk import DESKS, Desk, offered, tool_title
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
 _OFTEN = {1: "once", 2: "twice"}
@@ -340,9 +340,9 @@ _WORDS = 24  # of a text
 
 def policy_reference() -> str:
     """Return the page as Markdown, with the values of the profile strict."""
-    limits = strict({name: desk.part() for name, desk in DESKS.items()})
+    limits = strict({name: desk.part() for name, desk in offered().items()})
     alike: dict[tuple[str, str], list[str]] = {}
-    for name in sorted({name for desk in DESKS.values() for name in desk.checks}):
+    for name in sorted({name for desk in offered().values() for name in desk.checks}):
         alike.setdefault(words_of(name), []).append(name)
     rules = [f"| `{'`, `'.join(names)}` | {_short(text)} |" for (_, text), names in alike.items()]
     parts = [_BEGIN + "\n".join(rules) + "\n", _of_desks(limits)]
@@ -360,7 +360,7 @@ def _of_desks(limits: Limits) -> str:
     """Return the table of a desk's part, with the limits that each desk declares."""
     words, here = OF_DESK.items(), limits.of("supervisor", next(iter(DESKS)))
     rows = [_row(key, f"{word.label}: {told(word, here)}.", word.help) for key, word in words]
-    for desk in DESKS.values():
+    for desk in offered().values():
         for one in desk.limit_fields:
             value = in_words(one.default, {**one.schema, "unit": one.unit})
             key = f"{desk.name}.limits.{one.name}"

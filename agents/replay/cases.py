@@ -232,7 +232,7 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
             at=at,
             wanted=Decision(
                 approve=approve,
-                patch=None if amount is None else {"amount_minor": amount},
+                patch=None if amount is None else _patch(escalation, amount),
                 comment=comment,
             ),
         )
@@ -261,6 +261,16 @@ def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, st
     if granted < 1:
         return False, None, "invalid_requested_amount"
     return True, granted, human.comment or f"approved_with_cap:{granted / 100}"
+
+
+def _patch(escalation: Escalation, minor: int) -> dict[str, Json]:
+    """Return the change of an amount as its tool writes it."""
+    tool = DESKS[escalation.run.desk].tools[escalation.action["name"]]
+    if tool.is_plain:
+        return {tool.amount: minor}
+    args = tool.read(escalation.action["args"])
+    changed = replace(args, **{tool.amount: replace(getattr(args, tool.amount), minor=minor)})
+    return {tool.amount: tool.arguments.write(changed)[tool.amount]}
 
 
 def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:

@@ -27,7 +27,7 @@ from agents.core.requests import Json
 from agents.sdk.values import MinorOf
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-_SCALARS = {"string", "integer", "boolean", "null"}
+_SCALARS = {"string", "integer", "number", "boolean", "null"}
 _FORMATS = {None, "date"}
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -78,7 +78,19 @@ def is_text(hint: Any) -> bool:
 
 
 class BadArguments(ValueError):
-    """The arguments do not fit the tool. The message says which and why."""
+    """The arguments do not fit the tool. The message says which and why, `code` in one word."""
+
+    def __init__(self, said: str, code: str = "bad_arg_type") -> None:
+        super().__init__(said)
+        self.code = code
+
+
+_CODES = {"unexpected_keyword_argument": "extra_tool_args", "missing": "missing_required_arg"}
+_FIRST = (*_CODES.values(), "bad_arg_type")  # the first fault is told
+
+
+def _code(error: Any) -> str:
+    return _CODES.get(error["type"], "bad_arg_type")
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,7 @@ class Arguments:
     required: tuple[str, ...]
     adapter: TypeAdapter[Any]
     keys: frozenset[str] = frozenset()  # declared by `key()`
+    clean: Callable[[Mapping[str, Json]], dict[str, Json]] | None = None  # before they are read
 
     def __contains__(self, name: object) -> bool:
         return name in self.hints
@@ -117,9 +130,9 @@ class Arguments:
             text = json.dumps(given, sort_keys=True, allow_nan=False)
             args = self.adapter.validate_json(text)
         except ValidationError as error:
-            first = error.errors()[0]
+            first = min(error.errors(), key=lambda one: _FIRST.index(_code(one)))
             place = ".".join(str(part) for part in first["loc"])
-            raise BadArguments(f"{place}: {first['msg']}") from error
+            raise BadArguments(f"{place}: {first['msg']}", _code(first)) from error
         except (TypeError, ValueError) as error:
             raise BadArguments(str(error)) from None
         written = self.write(args)

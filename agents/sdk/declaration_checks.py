@@ -22,7 +22,7 @@ TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule m
 def check_tool(tool: DeskTool, above: Iterable[DeskTool]) -> None:
     """Raise TypeError for a tool that cannot be used; `above` are those declared before it."""
     name, hints = tool.name, tool.arguments.hints
-    check_tool_name(name, arguments=hints if not tool.numbers else ())
+    check_tool_name(name, arguments=() if tool.numbers or tool.arguments.clean else hints)
     named = {tool.subject, *tool.may_change, *tool.names, tool.resource, tool.amount}
     unknown = sorted(argument for argument in named if argument and argument not in hints)
     if unknown:

@@ -101,6 +101,7 @@ class Desk:
         report: Report | None = None,
         workflows: Path | None = None,
         numbers: str = "",
+        is_replayed: bool = False,
     ) -> None:
         check_desk_name(name)
         if nobody not in NOBODY:
@@ -118,6 +119,8 @@ class Desk:
         # The currency of plain-number amounts: `…_minor: Minor` here, `…_usd` to models, whose
         # prompts then know the tools. "": amounts are Money.
         self.numbers = numbers
+        self.is_replayed = is_replayed  # the desk of recorded cases: nobody chooses it
+        self.has_prompts = bool(numbers) or is_replayed  # which describe its tools
         self.tools: dict[str, DeskTool] = {}
         self.all_tools: dict[str, DeskTool] = {}  # these, specialists and sources: what runs call
         self.rules: dict[str, DeskRule] = {}
@@ -202,13 +205,14 @@ class Desk:
         before: str = "",
         after: str = "",
         may_change: Mapping[str, Change] | None = None,
+        clean: Callable[[Mapping[str, Json]], dict[str, Json]] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
         """Declare a tool. `more` are the other columns of DeskTool. Raises TypeError."""
 
         def declare(function: F) -> F:
             check_plain(function)
-            arguments = arguments_of(function)
+            arguments = replace(arguments_of(function), clean=clean)
             declared = DeskTool(
                 name=function.__name__,
                 function=function,
@@ -221,6 +225,7 @@ class Desk:
                 may_change=dict(may_change or {}),
                 numbers=self.numbers,
                 is_plain=bool(self.numbers),
+                is_told=not self.has_prompts,
                 **more,
             )
             check_tool(declared, self.tools.values())
@@ -296,7 +301,7 @@ class Desk:
             check_specialist(function)
             check_tool_name(function.__name__, arguments=())
             known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
-            enter(self.all_tools, known.name, as_tool(known, numbers=self.numbers))
+            enter(self.all_tools, known.name, as_tool(known, is_told=not self.has_prompts))
             self.specialists[known.name] = known
             return function
 
@@ -328,7 +333,7 @@ class Desk:
             known = DeskSource(
                 function.__name__, function, title, timeout, required, critical, scope, valid
             )
-            enter(self.all_tools, known.name, as_tool(known, numbers=self.numbers))
+            enter(self.all_tools, known.name, as_tool(known, is_told=not self.has_prompts))
             self.sources[known.name] = known
             return function
 
@@ -523,6 +528,11 @@ DESKS: dict[str, Desk] = {}  # of this process, by name
 def tells_plain_numbers(desk: str) -> bool:
     """Whether a desk's models read amounts as plain numbers: see `Desk(numbers=…)`."""
     return desk in DESKS and bool(DESKS[desk].numbers)
+
+
+def offered() -> dict[str, Desk]:
+    """Return the desks that people may choose: all but those of recorded cases."""
+    return {name: desk for name, desk in DESKS.items() if not desk.is_replayed}
 
 
 def tools_at(desk: str) -> Mapping[str, DeskTool]:

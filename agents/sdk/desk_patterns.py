@@ -80,7 +80,7 @@ class DeskSource:
         return has_found and (self.valid is None or self.valid(result))
 
 
-def as_tool(one: DeskSpecialist | DeskSource, *, numbers: str) -> DeskTool:
+def as_tool(one: DeskSpecialist | DeskSource, *, is_told: bool) -> DeskTool:
     """Return a specialist or a source as a tool that only reads."""
 
     def reply(call: DeskCall, **given: Json) -> Json:
@@ -100,7 +100,7 @@ def as_tool(one: DeskSpecialist | DeskSource, *, numbers: str) -> DeskTool:
         valid=one.is_valid,
         may_say=one.sentences,
         request=replace(ACTION, tag=one.title),
-        numbers=numbers,
+        is_told=is_told,
         is_plain=True,
     )
 

@@ -232,6 +232,7 @@ class DeskTool:
     valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
     request: RequestKind = ACTION  # a person's request about a call
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
+    is_told: bool = True  # to models, whose prompts do not describe it
     is_plain: bool = False  # its arguments are whole numbers, amounts and texts by name, untyped
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
@@ -247,7 +248,7 @@ class DeskTool:
     @property
     def told(self) -> str:
         """Return the same for a model whose prompt does not describe the tool; else ""."""
-        return "" if self.numbers else self.description
+        return self.description if self.is_told else ""
 
     @property
     def brief(self) -> str:

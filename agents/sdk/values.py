@@ -13,7 +13,15 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from agents.core.json_forms import exact_object
-from agents.core.money import MAX_MINOR, BadAmount, exponent, format_money, plain_amount, with_unit
+from agents.core.money import (
+    MAX_MINOR,
+    BadAmount,
+    exponent,
+    format_money,
+    minor_of_number,
+    plain_amount,
+    with_unit,
+)
 from agents.core.requests import Json
 
 Names: TypeAlias = tuple[str, ...]
@@ -155,6 +163,40 @@ class In:
         if money.currency != self.currency:
             raise BadAmount(f"It is paid in {self.currency}, not in {money.currency}")
         return money
+
+
+@dataclass(frozen=True)
+class AsNumber:
+    """Write money as a number of its currency: `Annotated[Money, AsNumber("USD")]` is 1200.0.
+
+    A number that is not above nought stays as it is: a desk's own rule answers it.
+    """
+
+    currency: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(_as_number),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Any:
+        return {"type": "number", "unit": self.currency}
+
+    def _read(self, value: Json) -> Money | float:
+        if isinstance(value, Money):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadAmount("An amount is a number")
+        return Money(minor_of_number(value), self.currency) if value > 0 else float(value)
+
+
+def _as_number(value: Money | float) -> float:
+    return value.minor / 10 ** exponent(value.currency) if isinstance(value, Money) else value
 
 
 @dataclass(frozen=True)

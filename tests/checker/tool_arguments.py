@@ -27,9 +27,10 @@ class ToolArguments:
 
 
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
+AS_NUMBER = "amount_usd"  # the amount of a recorded case
 TOOL_ARGUMENTS = {
     "issue_refund": ToolArguments(
-        "user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)
+        "user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor", AS_NUMBER)
     ),
     "send_refund_email": ToolArguments("user_id", "amount_minor", reword=("message",)),
     "send_reply": ToolArguments("user_id", reword=("message",)),
@@ -56,7 +57,10 @@ def subject_of(row: Row) -> str | None:
 def money_of(effect: Row) -> tuple[int | None, str]:
     """Return the amount that an effect's arguments name, in minor units, and its currency."""
     terms = TOOL_ARGUMENTS.get(effect["tool"])
-    said = args_of(effect).get(terms.amount) if terms and terms.amount else None
+    args = args_of(effect)
+    said = args.get(terms.amount) if terms and terms.amount else None
+    if isinstance(number := args.get(AS_NUMBER), float) and terms:
+        return (round(number * 100), "USD") if number > 0 else (None, "")
     if isinstance(said, dict):
         return minor_of(said), str(said.get("currency"))
     return said, "" if said is None else "USD"
@@ -107,6 +111,6 @@ def is_at_most(new: Any, old: Any) -> bool:
     if isinstance(new, dict) and isinstance(old, dict):
         alike = new["currency"] == old["currency"]
         return alike and 0 < minor_of(new) <= minor_of(old)
-    if type(new) is not type(old) or not isinstance(new, int | str):
+    if type(new) is not type(old) or not isinstance(new, int | float | str):
         return False
     return bool(new <= old) and (isinstance(new, str) or new > 0)

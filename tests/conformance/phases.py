@@ -97,16 +97,16 @@ def play(
 ) -> Played:
     """Launch a case and drive it to its end; `person` answers where the case has nobody else."""
     models = server.sessions[case["id"]] = Models(case)
-    reference, _ = read_config(_config(case), pattern="workflow", desk="refunds")
+    reference, _ = read_config(_config(case), pattern="workflow", desk="reference")
     policy = policy_version(scene.workspace, reference, at=timezone.now(), is_replay=True)
     with override_settings(OPENAI_BASE_URL=server.base_url(case["id"]), OPENAI_API_KEY="any"):
         try:
             run = launching.launch(
-                desk="refunds",
+                desk="refunds" if strict else "reference",
                 workspace=scene.workspace,
                 pattern="workflow",
                 goal=case["title"],
-                subject=42,
+                subject="42",
                 by=scene.omar,
                 at=timezone.now(),
                 options=launching.LaunchOptions(

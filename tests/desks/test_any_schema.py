@@ -61,7 +61,7 @@ def desk_of(named: dict[str, Open]) -> Desk:
     rest = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hints[name]) for name in hints]
     function.__signature__ = Signature([first, *rest])
     places = " ".join(f"{{{name}}}" for name in named)
-    told = {"title": "Act", "before": f"Acts on {places}.", "after": f"{places} was done."}
+    told: Any = {"title": "Act", "before": f"Acts on {places}.", "after": f"{places} was done."}
     may_change = {name: one.how for name, one in named.items()}
     desk.tool(Touch.SAFE, subject="who", may_change=may_change, **told)(act)
     desk.rule(act)(lambda: escalate("asked", "A person is asked."))

@@ -195,7 +195,9 @@ def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
-            if desk.gather and (run.subject_key or desk.send):  # a report is about no subject
+            if desk.gather and (
+                run.subject_key or desk.send or desk.is_replayed
+            ):  # a report is about no subject
                 own = desk.gather(run.subject_key, context)
             if own is not None and not isinstance(own, Facts):
                 written = serialization.write(own)

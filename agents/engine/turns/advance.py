@@ -157,7 +157,7 @@ def brief_of(run: Run) -> patterns.Brief:
 def _told_of(run: Run) -> Json:
     """Return the guide for a declared desk's model: its brief, and the subject's key."""
     desk = DESKS.get(run.desk)
-    if desk and desk.numbers:  # its prompts have it
+    if desk and desk.has_prompts:  # its prompts have it
         return None
     about = {desk.subject.kind: run.subject_key} if desk and run.subject_key else {}
     return desk and {"name": desk.name, "brief": desk.brief, "about": about}

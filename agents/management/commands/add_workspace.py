@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand, argument
 from agents.people import workspaces
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import offered
 
 
 class Command(OperationCommand):
@@ -23,14 +23,14 @@ class Command(OperationCommand):
         argument(
             "--desk",
             action="append",
-            choices=DESKS,
+            choices=offered(),
             help="one of its desks; repeat for more",
         ),
         argument("--demo", action="store_true", help="with the demo's books"),
     )
 
     def act(self, options: dict[str, Any], **given: Any) -> str:
-        desks = options["desk"] or list(DESKS)
+        desks = options["desk"] or list(offered())
         if len(desks) > 1 and not options["desk"]:
             raise CommandError(
                 f"Say with --desk which it starts with: {', '.join(desks)}.", returncode=BAD_USAGE

@@ -40,6 +40,7 @@ from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
 
+REPLAYED = "reference"  # profile and desk of recorded cases
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
@@ -94,7 +95,8 @@ class Command(BaseCommand):
         at = timezone.now()
         slug = options["workspace"]
         workspace = workspace_named(slug) if slug else workspaces.ensure_demo_workspace(at=at)
-        desk = desk_of(workspace, options["desk"])
+        given = options["desk"]
+        desk = REPLAYED if options["profile"] == REPLAYED else desk_of(workspace, given)
         config = _config(options["config"], options["profile"])
         policy, simulation = _policy(workspace, desk, config, options)
         human = _human(options["human"], config, desk)

@@ -1,0 +1,1 @@
+"""The desk of the recorded cases: only replays run on it."""
