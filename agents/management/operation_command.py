@@ -18,7 +18,7 @@ from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.record import by_command
 from agents.requests import sharing
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.shell import refusal
 
 Adding: TypeAlias = Callable[[Any], object]  # adds arguments to a parser or to a group of it
@@ -129,8 +129,8 @@ def desk_of(workspace: Workspace, given: str | None) -> str:
         message = f"The policy of {workspace.slug} has no desk: say with --desk which."
         raise CommandError(message, returncode=BAD_USAGE)
     desk = own[0] if given is None else given
-    if desk not in DESKS:
-        message = f"There is no desk {desk!r}; the desks are {', '.join(DESKS)}."
+    if desk not in offered():
+        message = f"There is no desk {desk!r}; the desks are {', '.join(offered())}."
         raise CommandError(message, returncode=BAD_USAGE)
     return desk
 

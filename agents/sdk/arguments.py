@@ -27,7 +27,7 @@ from agents.core.requests import Json
 from agents.sdk.values import MinorOf
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-_SCALARS = {"string", "integer", "number", "boolean", "null"}
+_SCALARS = {"string", "integer", "boolean", "null"}
 _FORMATS = {None, "date"}
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -272,6 +272,8 @@ def _exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
             kept["items"] = exact(kept["items"])
         elif "const" in kept:
             kept["enum"] = [kept.pop("const")]
+        elif kind == "number" and "unit" in part:
+            pass  # money as a number; a float would lose digits
         elif kind not in _SCALARS or kept.get("format") not in _FORMATS:
             raise TypeError(f"{name}: an argument cannot be {part}")
         return kept

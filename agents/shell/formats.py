@@ -51,7 +51,7 @@ from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import words as desk_words
 from agents.policies.words import words_of
 from agents.sdk.adjustments import in_words, label_of
-from agents.sdk.desk import DESKS, tool_title
+from agents.sdk.desk import DESKS, offered, tool_title
 from agents.tools import request_of
 
 register = template.Library()
@@ -235,7 +235,7 @@ def rule_of_desk(rule: str, desk: str) -> str:
 def rule_in_full(rule: str) -> str:
     """Return the title of a rule, with its desk if another desk has the same title."""
     title = rule_title(rule)
-    known = frozenset(name for desk in DESKS.values() for name in desk.checks)
+    known = frozenset(name for desk in offered().values() for name in desk.checks)
     others = _count_titles(known)[title] - (rule in known)
     return rule_of_desk(rule, rule.partition(".")[0]) if others else title
 

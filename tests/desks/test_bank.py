@@ -24,7 +24,7 @@ from agents.requests.words import act, sources
 from agents.runs.trace import trace
 from agents.sdk import arguments as serialization
 from agents.sdk.arguments import Arguments
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.sdk.rules import Case
 from agents.shell import refusal as operations_refusal
 from tests.commands.calling import command
@@ -239,7 +239,7 @@ def test_a_workspace_begins_with_the_desks_of_its_owners_choice() -> None:
 
     told = [one.policy.document["desks"] if one.policy else {} for one in (demo, own)]
 
-    assert [[*sorted(desks)] for desks in told] == [sorted(DESKS), ["bank"]]
+    assert [[*sorted(desks)] for desks in told] == [sorted(offered()), ["bank"]]
     assert told[0]["bank"] == told[1]["bank"] == DESKS["bank"].document()
     assert (made.code, unsaid.code) == (0, 2)
     assert "Say with --desk which it starts with: refunds, bank." in unsaid.err

@@ -19,8 +19,8 @@ OF_DESK = (Desk.tool, Desk.rule, Desk.specialist, Desk.source, Desk.scenario)
 DECLARATIONS: dict[str, Callable[..., Any]] = {
     one.__name__: one for one in (Desk, Subject, Report, *OF_DESK)
 }
-SET_BY_DESK = {"name", "function", "arguments", "numbers", "is_plain"}
-OF_SHIPPED_DESKS = {"request", "unrecorded"}
+SET_BY_DESK = {"name", "function", "arguments", "numbers", "is_plain", "is_told"}
+OF_SHIPPED_DESKS = {"request", "unrecorded", "clean", "is_replayed"}
 
 
 def documented() -> dict[str, set[str]]:
@@ -39,8 +39,8 @@ def documented() -> dict[str, set[str]]:
 def taken(name: str) -> set[str]:
     names = {*signature(DECLARATIONS[name]).parameters} - {"self"}
     if name == "tool":
-        names |= {one.name for one in fields(DeskTool)} - SET_BY_DESK - OF_SHIPPED_DESKS
-    return names - {"more"}
+        names |= {one.name for one in fields(DeskTool)} - SET_BY_DESK
+    return names - OF_SHIPPED_DESKS - {"more"}
 
 
 @pytest.mark.parametrize("name", DECLARATIONS)

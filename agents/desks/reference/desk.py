@@ -85,7 +85,7 @@ def _as_recorded(name: str, value: Json) -> Json:
     return float(value) if name.endswith("_usd") and is_whole else value
 
 
-class Cents(Count):
+class RecordedCents(Count):
     unit = CURRENCY
 
 
@@ -93,8 +93,8 @@ class Cents(Count):
 class CaseLimits:
     """What the config of a case may set."""
 
-    auto_limit_minor: Cents = limit(Cents(100_000), "Automatic approval limit")
-    run_limit_minor: Cents = limit(Cents(200_000), "Most refunded in one run")
+    auto_limit_minor: RecordedCents = limit(RecordedCents(100_000), "Automatic approval limit")
+    run_limit_minor: RecordedCents = limit(RecordedCents(200_000), "Most refunded in one run")
 
 
 @dataclass(frozen=True)

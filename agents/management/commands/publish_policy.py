@@ -20,7 +20,7 @@ from agents.models import Workspace
 from agents.publishing import drafts
 from agents.publishing import versions as publishing
 from agents.publishing.faults import faults
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.shell.refusal import Refused
 
 
@@ -139,8 +139,8 @@ def _add(document: Json, options: dict[str, Any]) -> None:
 
 def _add_desk(document: Json, name: str) -> None:
     """Add a desk's defaults, or what is new in it. Raises CommandError."""
-    if name not in DESKS:
-        known = ", ".join(DESKS) or "none"
+    if name not in offered():
+        known = ", ".join(offered()) or "none"
         raise CommandError(f"There is no desk {name!r}; there is {known}.", returncode=BAD_USAGE)
     desks = document.get("desks") or {}
     document["desks"] = {**desks, name: DESKS[name].part(desks.get(name))}

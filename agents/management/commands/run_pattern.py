@@ -37,7 +37,7 @@ from agents.patterns import PATTERNS
 from agents.people import workspaces
 from agents.replay.cases import Human, decide_simulated, read_config, read_human
 from agents.runs import launching
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.shell.refusal import Refused
 
 REPLAYED = "reference"  # profile and desk of recorded cases
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         parser.add_argument("pattern", choices=sorted(PATTERNS))
         parser.add_argument("--goal", required=True, help="goal, in a sentence or two")
         parser.add_argument(
-            "--desk", choices=sorted(DESKS), help="desk (default: the workspace's first)"
+            "--desk", choices=sorted(offered()), help="desk (default: the workspace's first)"
         )
         parser.add_argument("--subject", help="key of its subject, such as 42")
         parser.add_argument("--workflow", help="name of a workflow")
