@@ -39,6 +39,8 @@ _OF_REPORTS = (
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
 _IN_POLICIES = {now: name for name, now in RULES.items()}
+# In policies of before, and now at the desk of recorded cases: it never ruled at the first desk.
+RULE_OF_RECORDED_CASES = "refunds.reason_given"
 # Who named an argument, in reviews of the first desk.
 ORIGINS = {"record": "looked_up"}
 # Argument names that do not read as words.

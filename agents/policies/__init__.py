@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from agents.core import compat_0_2
 from agents.core.actions import Action
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -83,8 +84,9 @@ def judge(
 def _concerned(limits: Limits, action: Action) -> tuple[tuple[str, Rule], ...]:
     """Return the rules that apply to an action: a desk's own rules name their tools."""
     known = rules_at(next(iter(limits.desks), ""))
-    checks = tuple(known.get(name, _missing) for name in limits.rules)
-    return _of_tool(tuple(limits.rules), checks, action.get("kind"), str(action.get("name")))
+    rules = tuple(name for name in limits.rules if name != compat_0_2.RULE_OF_RECORDED_CASES)
+    checks = tuple(known.get(name, _missing) for name in rules)
+    return _of_tool(rules, checks, action.get("kind"), str(action.get("name")))
 
 
 @lru_cache(1024)

@@ -60,9 +60,9 @@ def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[
     for key in config:
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
-    reference = DESKS[desk].profiles.get("reference")
+    reference = DESKS[desk].policy
     if reference is None:
-        raise Refused("no_profile", f"The desk {desk!r} has no profile for recorded cases.")
+        raise Refused("no_profile", f"The desk {desk!r} has no policy for recorded cases.")
     budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern, desk)
     changed: dict[str, Any] = _part(
         config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)

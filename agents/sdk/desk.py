@@ -51,7 +51,7 @@ from agents.sdk.desk_tools import (
 )
 from agents.sdk.facts import Asked
 from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
-from agents.sdk.values import In, Money
+from agents.sdk.values import AsNumber, In, Money
 
 F = TypeVar("F", bound=Callable[..., Any])
 NOBODY = ("person", "stop")  # what happens to a case that no specialist takes
@@ -135,7 +135,7 @@ class Desk:
         self.play: Callable[[str, str], Sequence[Any]] | None = None
         self.send: Callable[[str, Asked], Any] | None = None
         # Policies for new workspaces by name, if they differ from `document`.
-        self.profiles: Mapping[str, Limits] = {}
+        self.policy: Limits | None = None  # what its part of a new policy is taken from
         self.past: Past | None = None  # of a new demo, if it has any
         self.gather: Callable[[str, Asked], Any] | None = None
         self.ahead: Callable[[str], Any] | None = None
@@ -390,15 +390,15 @@ class Desk:
 
     def part(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
         """Return the same for a desk with its own policies, from the strict one."""
-        own = self.profiles.get("strict")
-        return {**own.desks[self.name], **(held or {})} if own else self.document(held)
+        own = self.policy and self.policy.desks[self.name]
+        return {**own, **(held or {})} if own else self.document(held)
 
     @property
     def currencies(self) -> list[str]:
         """Return the currencies of its amounts, as far as tools and caps fix them."""
         hints = [tool.arguments.hints[tool.amount] for tool in self.tools.values() if tool.amount]
         marks = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
-        fixed = {one.currency for one in marks if isinstance(one, In)}
+        fixed = {one.currency for one in marks if isinstance(one, In | AsNumber)}
         return sorted({*fixed, *self.caps, *([self.numbers] if self.numbers else [])})
 
     @property
@@ -412,7 +412,7 @@ class Desk:
 
         None for a desk with its own policies.
         """
-        if self.profiles:
+        if self.policy:
             return []
         there, own = held.get("patterns", {}), self.patterns
         named = {*there, *_names_in(held, *there.values())}

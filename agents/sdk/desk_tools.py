@@ -237,7 +237,6 @@ class DeskTool:
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
     server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
-    unrecorded: tuple[str, ...] = ()  # arguments that the profile `reference` does not offer
     repeatable: bool = False  # a repeat in its session needs no person
 
     @property
@@ -308,13 +307,6 @@ class DeskTool:
     def spec(self) -> ArgSpec:
         """Return its arguments in a model's form."""
         return flat_specs(self.arguments) if self.is_plain else self.arguments
-
-    @property
-    def recorded_spec(self) -> ArgSpec:
-        """Return its arguments as the profile `reference` offers them."""
-        if not self.unrecorded or not isinstance(self.spec, Mapping):
-            return self.spec
-        return {name: kind for name, kind in self.spec.items() if name not in self.unrecorded}
 
     def accepts(self, given: Json) -> bool:
         """Tell whether it can be called with these arguments, amounts in minor units."""

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from agents.core.limits import read_limits
 from agents.core.requests import Json
-from agents.desks.refunds.limits import REFERENCE, STRICT
+from agents.desks.reference.desk import REFERENCE
+from agents.desks.refunds.limits import STRICT
 from agents.models import Event, PolicyDraft, Role, Workspace
 from agents.people.workspaces import add_member
 from agents.publishing.drafts import begin_draft, publish_draft, rebase_draft, rebased, save_draft

@@ -19,7 +19,8 @@ from agents.core.compat_0_2 import policy_document
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json, Stop
-from agents.desks.refunds.limits import REFERENCE, REFUND_TOOLS, SPECIALISTS, STRICT, WORKERS
+from agents.desks.reference.desk import REFERENCE
+from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, STRICT, WORKERS
 from agents.llm.tool_calls import envelop, unpack
 from agents.sdk.desk import DESKS
 from agents.tools import specs

@@ -11,7 +11,6 @@ from agents.audit import erasing
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.desks.refunds.limits import REFERENCE
 from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
@@ -169,14 +168,6 @@ def test_a_rejection_given_while_its_run_ends_counts(scene: Scene) -> None:
     other = go(on_the_charge_of(run, scene.launch(REFUND_500)))
 
     assert "policy.rejected" in Escalation.objects.get(run=other).review["escalating"]
-
-
-def test_the_reference_knows_no_rejections(scene: Scene) -> None:
-    first = rejected(scene)
-
-    run = go(on_the_charge_of(first.run, scene.launch_under(REFERENCE, REFUND_500)))
-
-    assert payments(run) == [50000]
 
 
 @pytest.mark.proves("I56")

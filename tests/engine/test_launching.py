@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.desks.refunds.limits import REFERENCE
+from agents.desks.reference.desk import REFERENCE
 from agents.models import PolicyVersion, Role, Run
 from agents.people import workspaces
 from agents.shell import refusal

@@ -10,7 +10,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import results
-from agents.desks.refunds.limits import REFERENCE, STRICT
+from agents.desks.reference.desk import REFERENCE
+from agents.desks.refunds.limits import STRICT
 from agents.engine.desk.facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
 from agents.policies.words import end_sentence

@@ -11,7 +11,8 @@ from django.test import override_settings
 
 from agents import results
 from agents.core.requests import Json
-from agents.desks.refunds.limits import REFERENCE, STRICT
+from agents.desks.reference.desk import REFERENCE
+from agents.desks.refunds.limits import STRICT
 from agents.models import Run
 from agents.runs.listing import RunFilter, find_runs
 from agents.runs.messages import messages_of
@@ -236,7 +237,7 @@ def test_an_outage_of_the_probe_decides_nothing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_reference_runs_are_asked_for_json(scene: Scene) -> None:
-    run = scene.launch_under(REFERENCE, REFUND_500)
+    run = scene.launch_under(REFERENCE, REFUND_500, desk="reference")
 
     with model(harness.final("Nothing to do."), calls="on") as asked:
         run = go(run)

@@ -11,8 +11,9 @@ from agents import policies
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.reviews import ReviewResult, Ruling, RulingKind, consent_of
+from agents.desks.reference.desk import REFERENCE
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
-from agents.desks.refunds.limits import PROFILES, RefundLimits
+from agents.desks.refunds.limits import RefundLimits
 from agents.policies import review
 from agents.sdk.desk import DESKS
 from tests.limits import SUPERVISED
@@ -156,11 +157,10 @@ def test_a_person_lifts_only_what_they_were_asked(facts: RefundFacts, amount: in
 
 
 @pytest.mark.proves("I14")
-@pytest.mark.parametrize("profile", sorted(PROFILES))
-def test_what_no_rule_speaks_of_is_blocked(profile: str) -> None:
+def test_what_no_rule_speaks_of_is_blocked() -> None:
     action = {"kind": "tool", "name": "drop_table", "args": {}}
 
-    ruled = review(action, RefundFacts(), PROFILES[profile])
+    ruled = review(action, RefundFacts(), STRICT)
 
     assert ruled.decision == "block"
     assert ruled.deciding.reason == "unknown_tool_for_supervisor:drop_table"
@@ -209,5 +209,7 @@ def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_rule_of_the_profiles_exists() -> None:
-    for limits in PROFILES.values():
-        assert set(limits.rules) <= set(DESKS["refunds"].checks)
+    for desk, limits in (("refunds", STRICT), ("reference", REFERENCE)):
+        parts = limits.desks[desk], *limits.desks[desk].get("patterns", {}).values()
+        rules = {rule for part in parts for rule in part.get("rules", ())}
+        assert rules <= set(DESKS[desk].checks)

@@ -15,7 +15,8 @@ from agents import llm
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.redact import KINDS, PSEUDONYM
 from agents.core.states import EscalationState, RunState
-from agents.desks.refunds.limits import REFERENCE, STRICT
+from agents.desks.reference.desk import REFERENCE
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Customer
 from agents.engine.upkeep.sweep import settle_orphan
 from agents.models import (

@@ -128,65 +128,63 @@ desk = Desk(
     report=REPORT,
     workflows=Path(__file__).parent / "workflows",
 )
-desk.profiles = {
-    "reference": Limits(
-        profile="reference",
-        reference=ReferenceQuirks(finalize=True, errors_fail=False),
-        open_per_launcher=None,
-        open_per_subject=None,
-        late=TOOLS,
-        finishes_letters=False,
-        outlasts_outages=False,
-        desks={
-            desk.name: {
-                "rules": [f"{desk.name}.{name}" for name in RULES],
-                "tools": [*TOOLS],
-                "tool_calls": {"get_refund_context": 3},
-                "tool_repeats": {"get_refund_context": 2},
-                "limits": {},
-                "patterns": {
-                    "routing": {
-                        "tools": [*SPECIALISTS],
-                        "rules": ["delegation.reading", "reference.after_context"],
-                        "max_steps": 3,
-                        "max_tool_calls": 3,
-                        "max_seconds": 60,
-                        "tool_calls": dict.fromkeys(SPECIALISTS, 3),
-                        "tool_repeats": {},
-                        "hand_over": False,
-                        "late_calls": True,
-                        "forget_refusals": True,
-                    },
-                    "workflow": {
-                        "tools": ["get_refund_context"],
-                        "rules": ["reference.context", "reference.output"],
-                        "max_seconds": 120,
-                        "max_tokens": 120_000,
-                        "self_reported": True,
-                        "marker_word": True,
-                    },
-                    "orchestrator": {
-                        "tools": [*WORKERS],
-                        "rules": [
-                            "reference.report_planned",
-                            "reference.report_reading",
-                            "reference.report_briefed",
-                        ],
-                        "max_steps": 4,
-                        "max_tool_calls": 8,
-                        "max_seconds": 25,
-                        "call_seconds": 2.0,
-                        "call_attempts": 2,
-                        "at_once": 3,
-                        "tool_calls": dict.fromkeys(WORKERS, 99),
-                        "tool_repeats": dict.fromkeys(WORKERS, 99),
-                        "late": ["planner"],
-                    },
+desk.policy = REFERENCE = Limits(
+    profile="reference",
+    reference=ReferenceQuirks(finalize=True, errors_fail=False),
+    open_per_launcher=None,
+    open_per_subject=None,
+    late=TOOLS,
+    finishes_letters=False,
+    outlasts_outages=False,
+    desks={
+        desk.name: {
+            "rules": [f"{desk.name}.{name}" for name in RULES],
+            "tools": [*TOOLS],
+            "tool_calls": {"get_refund_context": 3},
+            "tool_repeats": {"get_refund_context": 2},
+            "limits": {},
+            "patterns": {
+                "routing": {
+                    "tools": [*SPECIALISTS],
+                    "rules": ["delegation.reading", "reference.after_context"],
+                    "max_steps": 3,
+                    "max_tool_calls": 3,
+                    "max_seconds": 60,
+                    "tool_calls": dict.fromkeys(SPECIALISTS, 3),
+                    "tool_repeats": {},
+                    "hand_over": False,
+                    "late_calls": True,
+                    "forget_refusals": True,
                 },
-            }
-        },
-    )
-}
+                "workflow": {
+                    "tools": ["get_refund_context"],
+                    "rules": ["reference.context", "reference.output"],
+                    "max_seconds": 120,
+                    "max_tokens": 120_000,
+                    "self_reported": True,
+                    "marker_word": True,
+                },
+                "orchestrator": {
+                    "tools": [*WORKERS],
+                    "rules": [
+                        "reference.report_planned",
+                        "reference.report_reading",
+                        "reference.report_briefed",
+                    ],
+                    "max_steps": 4,
+                    "max_tool_calls": 8,
+                    "max_seconds": 25,
+                    "call_seconds": 2.0,
+                    "call_attempts": 2,
+                    "at_once": 3,
+                    "tool_calls": dict.fromkeys(WORKERS, 99),
+                    "tool_repeats": dict.fromkeys(WORKERS, 99),
+                    "late": ["planner"],
+                },
+            },
+        }
+    },
+)
 
 
 @desk.facts
@@ -258,7 +256,7 @@ def issue_refund(call: Call, *, user_id: int, amount_usd: Usd, reason: str = "")
             "user_id": user_id,
             "currency": CURRENCY,
             "amount_usd": amount_usd.minor / 100,
-            "reason": reason,
+            "reason": reason.strip(),
             "transaction_id": f"rf_{user_id}_{_digest(call)}",
         },
     }

@@ -6,11 +6,11 @@ from agents.desks.refunds import (  # noqa: F401 - their declarations count
     scenarios,
 )
 from agents.desks.refunds.declared import desk as desk
-from agents.desks.refunds.limits import PROFILES
+from agents.desks.refunds.limits import STRICT
 from agents.policies import words as desk_words
 from agents.record.event_kinds import EVENTS, EventKind
 
-desk.profiles = PROFILES
+desk.policy = STRICT
 
 EVENTS["book.imported"] = EventKind(
     "Customers imported", "Imported {customers} customers and {charges} charges."
@@ -18,13 +18,11 @@ EVENTS["book.imported"] = EventKind(
 # Of the fields of replies.
 desk_words.FIELDS |= {
     "aov_minor": "Average order",
-    "aov_usd": "Average order",
     "auto_refund_limit_minor": "Automatic approval limit",
     "currency": "",  # stands in each amount
     "domain": "",
     "email_id": "Email",
     "failed_payment_rate": "Failed payments",
-    "gross_sales_usd": "Gross sales",
     "id": "Customer",
     "low_stock_skus": "Low on stock",
     "out_of_stock_skus": "Out of stock",

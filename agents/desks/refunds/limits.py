@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
-from agents.core.limits import Limits, ReferenceQuirks, strict
+from agents.core.limits import strict
 from agents.core.money import MAX_MINOR, format_money
 from agents.core.requests import Json
 from agents.sdk.arguments import limit_fields
@@ -44,21 +44,15 @@ class RefundLimits:
         Days(14), "Refund window", "A refund of a charge older than this is blocked."
     )
     rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True)
-    # How the recorded cases behave.
-    told_limit_minor: int | None = limit(None, "Limit that a model is told", hidden=True)
-    loose_topics: bool = limit(False, "Keywords within words", hidden=True)
-    null_is_none: bool = limit(False, "What is left empty is none", hidden=True)
-    fills_reason: bool = limit(False, "A missing reason is made up", hidden=True)
 
 
-# The shipped profiles as policy documents. A profile is only a set of rules and limits. `reference`
-# replays recorded cases on an isolated demo book; operations refuse it anywhere else.
+# The shipped policy as a document.
 
 REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
 WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
 
-# The reference's gateway: three context calls, two of them alike; two refunds and two mails.
+# Three context calls, two of them alike; two refunds and two mails.
 _LOOPS: dict[str, Json] = {
     "tool_calls": {"get_refund_context": 3},
     "tool_repeats": {"get_refund_context": 2},
@@ -100,61 +94,18 @@ _WORKFLOW: dict[str, Json] = {
     "tool_repeats": {"get_refund_context": 2},
 }
 
-_REFERENCE_RULES = (
-    "refunds.positive",
-    "refunds.run_limit",
-    "refunds.reason_given",
-    "refunds.auto_limit",
-    "subject.reading",
-    "mail.after_refund",
-    "answers.after_context",
-)
-
-# The reference's hint does not follow its limit (sup-030), and it makes up a missing reason.
-_TOLD = {"told_limit_minor": 100_000, "fills_reason": True}
-REFERENCE = Limits(
-    profile="reference",
-    reference=ReferenceQuirks(
-        finalize=True,
-        errors_fail=False,
-    ),
-    open_per_launcher=None,
-    open_per_subject=None,
-    late=REFUND_TOOLS,
-    finishes_letters=False,
-    outlasts_outages=False,
-    desks={
-        FIRST_DESK: {
-            "rules": [*_REFERENCE_RULES],
-            "tools": [*REFUND_TOOLS],
-            **_LOOPS,
-            "limits": _TOLD,
-            "patterns": {
-                "routing": {
-                    **_ROUTING,
-                    "hand_over": False,
-                    "late_calls": True,
-                    "forget_refusals": True,
-                    "limits": {**_TOLD, "loose_topics": True},
-                },
-                "orchestrator": {
-                    **_ORCHESTRATOR,
-                    "late": ["planner"],
-                    "limits": {**_TOLD, "null_is_none": True},
-                },
-                "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
-            },
-        }
-    },
-)
-
 STRICT = strict(
     {
         FIRST_DESK: {
             "rules": [
                 "subject.bound",
                 "subject.context_before_money",
-                *(rule for rule in _REFERENCE_RULES if rule != "refunds.reason_given"),
+                "refunds.positive",
+                "refunds.run_limit",
+                "refunds.auto_limit",
+                "subject.reading",
+                "mail.after_refund",
+                "answers.after_context",
                 "refunds.amount_named",
                 "refunds.charge_left",
                 "refunds.window",
@@ -209,5 +160,3 @@ STRICT = strict(
         }
     },
 )
-
-PROFILES = {limits.profile: limits for limits in (STRICT, REFERENCE)}

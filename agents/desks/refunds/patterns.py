@@ -21,7 +21,6 @@ from agents.desks.refunds.models import Subscription
 from opsconsole.desks import Call, CallRefused, Json
 
 _REFUNDABLE = "pro_monthly"
-_ANNA, _MAX = 42, 7
 
 
 def _eligible(result: Json) -> dict[str, str]:
@@ -37,9 +36,9 @@ def _eligible(result: Json) -> dict[str, str]:
 @desk.specialist(title="Billing specialist", may_say=_eligible, timeout=5)
 def billing_specialist(call: Call, ticket: str) -> Json:
     """Say whether what the customer pays for can be refunded, and how much of it is left."""
-    if not _takes(call, "billing", ticket):
+    if not is_about("billing", ticket):
         return None
-    paid = _paid_plan(book_id=call.book, customer_number=_customer(call, ticket), at=call.at)
+    paid = _paid_plan(book_id=call.book, customer_number=int(call.subject), at=call.at)
     if paid is None:
         raise CallRefused("subscription_not_found")
     days = int(call.limits.window_days)
@@ -76,7 +75,7 @@ def _incident(row: Json) -> dict[str, str]:
 @desk.specialist(title="Technical specialist", may_say=_incident, timeout=5)
 def technical_specialist(call: Call, ticket: str) -> Json:
     """Say how the incident stands that customers feel."""
-    if not _takes(call, "technical", ticket):
+    if not is_about("technical", ticket):
         return None
     return _open_incident()
 
@@ -90,25 +89,9 @@ def _offer(offer: Json) -> dict[str, str]:
 @desk.specialist(title="Sales specialist", may_say=_offer, timeout=5)
 def sales_specialist(call: Call, ticket: str) -> Json:
     """Say which plan to take, and what it costs."""
-    if not _takes(call, "sales", ticket):
+    if not is_about("sales", ticket):
         return None
     return _team_offer()
-
-
-def _takes(call: Call, domain: str, ticket: str) -> bool:
-    if call.limits.loose_topics:
-        return any(keyword in ticket.lower() for keyword in TOPICS[domain])
-    return is_about(domain, ticket)
-
-
-def _customer(call: Call, ticket: str) -> int:
-    """Return the case's customer: the run's subject, whatever the ticket says (ROU-Q1).
-
-    Only a replay on an isolated book has no subject; there it is the recorded customer.
-    """
-    if call.subject:
-        return int(call.subject)
-    return _MAX if "user_id=7" in ticket else _ANNA
 
 
 # What specialists read: subscriptions, incidents, the team offer.
@@ -244,10 +227,8 @@ def _are_names(value: Json) -> bool:
 # What a source may report. An absent part is missing data; one of another type is a broken reply.
 _FIELDS: Mapping[str, _Check] = {
     "gross_sales_minor": _is_count,
-    "gross_sales_usd": _is_count,
     "orders": _is_count,
     "aov_minor": _is_count,
-    "aov_usd": _is_count,
     "failed_payment_rate": _is_rate,
     "chargeback_alerts": _is_count,
     "gateway_incident": _is_word,

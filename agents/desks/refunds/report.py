@@ -25,7 +25,7 @@ _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
 _PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
 # Without these a part says nothing about the day.
 _NEEDED = {
-    "sales": ("gross_sales_minor|gross_sales_usd",),
+    "sales": ("gross_sales_minor",),
     "payments": ("failed_payment_rate", "gateway_incident"),
     "inventory": ("out_of_stock_skus",),
 }
@@ -47,14 +47,10 @@ def _scope_of(one: ReportScope) -> dict[str, str]:
 
 
 def figures(results: SourcesFound) -> dict[str, Json]:
-    """Return the facts of the day, its health, and what failed or is missing.
-
-    Under the reference's quirk `null_is_none` a field that a source leaves empty is good news.
-    """
+    """Return the facts of the day, its health, and what failed or is missing."""
     parts = {part: results.sources.get(worker, {}) for worker, part in _PART.items()}
     wanted = [part for worker, part in _PART.items() if worker in results.expected]
-    quirk = results.limits.null_is_none
-    missing = [name for part in wanted for name in _lacking(part, parts[part], quirk)]
+    missing = [name for part in wanted for name in _lacking(part, parts[part])]
     return {
         **results.scope,
         "health": health(parts, missing),
@@ -134,19 +130,10 @@ def _skus(skus: Sequence[str] | None) -> str:
     return " and ".join(filter(None, (", ".join(plain), f"{others} more" if others else "")))
 
 
-def _lacking(part: str, facts: Mapping[str, Json], null_is_none: bool) -> list[str]:
+def _lacking(part: str, facts: Mapping[str, Json]) -> list[str]:
     """Return the fields that a part lacks, or its name if it lacks all of them."""
-    lacking = [names for names in _NEEDED[part] if not _has(facts, names, null_is_none)]
-    whole = len(lacking) == len(_NEEDED[part])
-    return [part] if whole else [f"{part}.{names.partition('|')[0]}" for names in lacking]
-
-
-def _has(facts: Mapping[str, Json], names: str, null_is_none: bool) -> bool:
-    values = [facts[name] for name in names.split("|") if name in facts]
-    return bool(values) and (
-        all(map(_is_known, values))
-        or (null_is_none and not any(isinstance(v, float) and math.isnan(v) for v in values))
-    )
+    lacking = [name for name in _NEEDED[part] if not _is_known(facts.get(name))]
+    return [part] if len(lacking) == len(_NEEDED[part]) else [f"{part}.{name}" for name in lacking]
 
 
 def _is_known(value: Json) -> bool:

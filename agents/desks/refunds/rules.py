@@ -28,8 +28,6 @@ from opsconsole.desks import (
     revise,
 )
 
-DEFAULT_REASON = "Customer requested refund within policy review"
-
 
 @desk.rule(
     every=Touch.READ,
@@ -126,17 +124,6 @@ def run_limit(args: Args, facts: RefundFacts, limits: RefundLimits) -> Ruling | 
         return block("refund_budget_exhausted", sentence, risk=70, **_usd(amount, 0))
     sentence = f"{in_usd(amount)} is more than the {in_usd(left)} this run may still refund."
     return _cut("cap_to_remaining_run_budget", sentence, amount, left)
-
-
-@desk.rule(issue_refund, title="Missing reason, in recorded cases")
-def reason_given(args: Args, limits: RefundLimits) -> Ruling | None:
-    """A refund without a reason gets the standard reason, in recorded cases alone."""
-    if not limits.fills_reason or str(args.reason or "").strip():
-        return None
-    sentence = "The refund has no reason, so the standard one was filled in."
-    flip = "With a reason the refund would not have been changed."
-    reason = {"reason": DEFAULT_REASON}
-    return revise("refund_reason_required", sentence, to=reason, risk=20, flip=flip)
 
 
 @desk.rule(

@@ -12,7 +12,7 @@ from agents.core.money import BadAmount, format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
 from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.desks.refunds import billing, mail
-from agents.desks.refunds.declared import CHARGE, CUSTOMER, Minor, desk
+from agents.desks.refunds.declared import CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import MailState, Refund, RefundState, SentMail
 from opsconsole.desks import (
@@ -133,9 +133,8 @@ def get_refund_context(call: Call, *, user_id: int) -> Json:
 
 def policy_hint(limits: RefundLimits) -> dict[str, Json]:
     """Return the part of a context about the policy."""
-    shown, limit = limits.told_limit_minor, int(limits.auto_limit_minor)
     return {
-        "auto_refund_limit_minor": limit if shown is None else shown,
+        "auto_refund_limit_minor": int(limits.auto_limit_minor),
         "refund_window_days": int(limits.window_days),
     }
 
@@ -185,7 +184,6 @@ def _valid_refund(result: Json, args: Json) -> bool:
     valid=_valid_refund,
     booked=_REFUNDS,
     request=_REFUND,
-    unrecorded=(CHARGE,),
 )
 def issue_refund(
     call: Call,

@@ -127,8 +127,7 @@ def brief_of(run: Run) -> patterns.Brief:
     """Return the brief with which a run was launched. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
     of_run = tools_of(run)
-    is_recorded = run.limits.profile == "reference"
-    known = {n: tool.recorded_spec if is_recorded else tool.spec for n, tool in of_run.items()}
+    known = {name: tool.spec for name, tool in of_run.items()}
     limits, by_agent = run.limits, {name for name, tool in of_run.items() if tool.by_agent}
     # No agent could. Without such tools, all such runs get these limits.
     if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):

@@ -132,7 +132,7 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
         unseen = set(desk.missing_from({})).intersection(
             *(desk.missing_from(each.get(name, {})) for each in past)
         )
-        if desk.scenarios and unseen and not desk.profiles:
+        if desk.scenarios and unseen and not desk.policy:
             desks[name] = desk.document(desks.get(name))
     if desks != (document.get("desks") or {}):
         brought = [name for name in desks if desks[name] != (document.get("desks") or {}).get(name)]

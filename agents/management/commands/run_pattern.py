@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import llm, results
+from agents.core.compat_0_2 import FIRST_DESK
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import BadAmount, minor_of_text, with_unit
 from agents.core.request_kinds import kind_of
@@ -37,7 +38,7 @@ from agents.patterns import PATTERNS
 from agents.people import workspaces
 from agents.replay.cases import Human, decide_simulated, read_config, read_human
 from agents.runs import launching
-from agents.sdk.desk import DESKS, offered
+from agents.sdk.desk import offered
 from agents.shell.refusal import Refused
 
 REPLAYED = "reference"  # profile and desk of recorded cases
@@ -62,8 +63,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--input", action="append", default=[], help="parameter of the workflow, as name=value"
         )
-        profiles = {name for desk in DESKS.values() for name in desk.profiles}
-        parser.add_argument("--profile", choices=sorted({"strict", *profiles}), default="strict")
+        parser.add_argument("--profile", choices=(REPLAYED, "strict"), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
         parser.add_argument("--workspace", help="short name of the workspace (default: the demo)")
@@ -95,8 +95,7 @@ class Command(BaseCommand):
         at = timezone.now()
         slug = options["workspace"]
         workspace = workspace_named(slug) if slug else workspaces.ensure_demo_workspace(at=at)
-        given = options["desk"]
-        desk = REPLAYED if options["profile"] == REPLAYED else desk_of(workspace, given)
+        desk = _desk(workspace, options)
         config = _config(options["config"], options["profile"])
         policy, simulation = _policy(workspace, desk, config, options)
         human = _human(options["human"], config, desk)
@@ -176,6 +175,16 @@ def _workflow_of(config: Json, options: dict[str, Any]) -> dict[str, Json]:
         return {"workflow": options["workflow"], "inputs": inputs}
     config = config or {}
     return {"workflow": config.get("workflow"), "inputs": {**config.get("inputs", {}), **inputs}}
+
+
+def _desk(workspace: Workspace, options: dict[str, Any]) -> str:
+    """Return the desk of the run. Recorded cases have their own. Raises Refused."""
+    given = options["desk"]
+    if options["profile"] != REPLAYED:
+        return desk_of(workspace, given)
+    if given not in (None, FIRST_DESK):  # the desk of recorded cases before
+        raise Refused("no_profile", f"The desk {given!r} has no profile for recorded cases.")
+    return REPLAYED
 
 
 def _config(path: Path | None, profile: str) -> Json:
