@@ -77,6 +77,7 @@ def test_run_pattern_names_the_worker_that_drove_its_run() -> None:
         (["--subject", "42", "--human", "cap:8e2"], "800.00"),
         (["--subject", "42", "--config", "x.json"], "reference"),
         (["--profile", "reference", "--config", "/no/such/file"], "cannot be read"),
+        (["--profile", "reference", "--desk", "bank"], "no profile for recorded cases"),
     ],
 )
 def test_bad_usage_ends_with_code_2_and_says_what_to_do(arguments: list[str], says: str) -> None:

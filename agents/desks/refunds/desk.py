@@ -18,11 +18,13 @@ EVENTS["book.imported"] = EventKind(
 # Of the fields of replies.
 desk_words.FIELDS |= {
     "aov_minor": "Average order",
+    "aov_usd": "Average order",
     "auto_refund_limit_minor": "Automatic approval limit",
     "currency": "",  # stands in each amount
     "domain": "",
     "email_id": "Email",
     "failed_payment_rate": "Failed payments",
+    "gross_sales_usd": "Gross sales",
     "id": "Customer",
     "low_stock_skus": "Low on stock",
     "out_of_stock_skus": "Out of stock",
