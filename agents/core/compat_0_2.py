@@ -60,17 +60,24 @@ _RENAMED = {
 STOP_REASONS = {f"too_many_open_requests:{SUBJECT}": "too_many_open_requests:subject"}
 # Keys at the top of an old document that belong to the first desk's part: limits, daily caps with
 # their defaults, and the content of each desk.
-_LIMITS = (
-    *("auto_limit_minor", "run_limit_minor", "window_days"),
-    *("told_limit_minor", "loose_topics", "null_is_none"),
-)
+_LIMITS = ("auto_limit_minor", "run_limit_minor", "window_days")
+_OF_RECORDED_CASES = ("told_limit_minor", "loose_topics", "null_is_none", "fills_reason")
 _CAPS: dict[str, int | None] = {
     "launcher_daily_minor": 100_000_000,
     "workspace_daily_minor": 500_000_000,
     "reviewer_daily_minor": None,
 }
 _KEPT = ("rules", "tool_calls", "tool_repeats", "rolling_days", "required", "critical")
-_AT_TOP = {*_LIMITS, *_CAPS, *_KEPT, "proposable", "executable", "patterns", "about"}
+_AT_TOP = {
+    *_LIMITS,
+    *_OF_RECORDED_CASES,
+    *_CAPS,
+    *_KEPT,
+    "proposable",
+    "executable",
+    "patterns",
+    "about",
+}
 _IF_ANY = ("required", "critical", "about")
 _DAYS = 30  # of `rolling_days` where no document names them
 

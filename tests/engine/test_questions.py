@@ -42,7 +42,7 @@ def tools_in_another_order(patch: pytest.MonkeyPatch) -> None:
 
 def another_sentence(patch: pytest.MonkeyPatch) -> None:
     real = TOOLS["get_refund_context"]
-    told = replace(real, numbers="", title=TOLD, function=lambda *a, **n: real.function(*a, **n))
+    told = replace(real, is_told=True, title=TOLD, function=lambda *a, **n: real.function(*a, **n))
     patch.setitem(TOOLS, "get_refund_context", told)
 
 
