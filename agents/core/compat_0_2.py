@@ -39,7 +39,7 @@ _OF_REPORTS = (
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
 _IN_POLICIES = {now: name for name, now in RULES.items()}
-# In policies of before, and now at the desk of recorded cases: it never ruled at the first desk.
+# In older policies. It is now a rule for recorded cases, and never ruled in other runs.
 RULE_OF_RECORDED_CASES = "refunds.reason_given"
 # Who named an argument, in reviews of the first desk.
 ORIGINS = {"record": "looked_up"}

@@ -169,7 +169,7 @@ class In:
 class AsNumber:
     """Write money as a number of its currency: `Annotated[Money, AsNumber("USD")]` is 1200.0.
 
-    A number that is not above nought stays as it is: a desk's own rule answers it.
+    A number that is not above zero stays as it is: a desk's own rule answers it.
     """
 
     currency: str

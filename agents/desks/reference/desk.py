@@ -318,7 +318,7 @@ def positive(args: Args) -> Ruling | None:
     """A refund of nothing, or of less, is blocked."""
     if isinstance(args.amount_usd, Money):
         return None
-    return block("invalid_refund_amount", "The amount is not above nought.", risk=60)
+    return block("invalid_refund_amount", "The amount is not above zero.", risk=60)
 
 
 @desk.rule(issue_refund)

@@ -15,7 +15,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import llm, results
-from agents.core.compat_0_2 import FIRST_DESK
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import BadAmount, minor_of_text, with_unit
 from agents.core.request_kinds import kind_of
@@ -38,7 +37,7 @@ from agents.patterns import PATTERNS
 from agents.people import workspaces
 from agents.replay.cases import Human, decide_simulated, read_config, read_human
 from agents.runs import launching
-from agents.sdk.desk import offered
+from agents.sdk.desk import DESKS, offered
 from agents.shell.refusal import Refused
 
 REPLAYED = "reference"  # profile and desk of recorded cases
@@ -182,7 +181,7 @@ def _desk(workspace: Workspace, options: dict[str, Any]) -> str:
     given = options["desk"]
     if options["profile"] != REPLAYED:
         return desk_of(workspace, given)
-    if given not in (None, FIRST_DESK):  # the desk of recorded cases before
+    if given and not DESKS[given].policy:  # it never had recorded cases
         raise Refused("no_profile", f"The desk {given!r} has no profile for recorded cases.")
     return REPLAYED
 
