@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/code/", sign_in.sign_in_code, name="sign-in-code"),
     path("sign-on/", signon.sign_on, name="sign-on"),
+    path("members/<int:pk>/link/", signon.member_link, name="member-link"),
     path("sign-on/answer/", signon.sign_on_answer, name="sign-on-answer"),
     path("second-factor/", second_factor.second_factor, name="second-factor"),
     path("second-factor/change/", second_factor.second_factor_change, name="second-factor-change"),

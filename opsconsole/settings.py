@@ -226,12 +226,14 @@ OPSCONSOLE_SSO_NAME = _env.text("OPSCONSOLE_SSO_NAME", "your organisation")
 OPSCONSOLE_SSO_TENANT = _env.pairs("OPSCONSOLE_SSO_TENANT")
 #: Claim of the ID token that names a person's groups; for Google, `hd`.
 OPSCONSOLE_SSO_GROUPS = _env.text("OPSCONSOLE_SSO_GROUPS", "groups")
+#: The one user who may sign in with a password then; see `manage.py break_glass`.
+OPSCONSOLE_SSO_BREAK_GLASS = _env.text("OPSCONSOLE_SSO_BREAK_GLASS")
 #: How long a sign-on lasts, within the limits of every session.
 OPSCONSOLE_SSO_SESSION_HOURS = _env.number(
     "OPSCONSOLE_SSO_SESSION_HOURS", default=8, low=0.1, high=12
 )
 if not OPSCONSOLE_SSO_ISSUER:
-    OPSCONSOLE_SSO_NAME = ""
+    OPSCONSOLE_SSO_NAME = OPSCONSOLE_SSO_BREAK_GLASS = ""
 elif not (OPSCONSOLE_SSO_CLIENT_ID and OPSCONSOLE_SSO_CLIENT_SECRET):
     raise ImproperlyConfigured(
         "OPSCONSOLE_SSO_ISSUER needs OPSCONSOLE_SSO_CLIENT_ID and OPSCONSOLE_SSO_CLIENT_SECRET: "

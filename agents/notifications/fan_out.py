@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
@@ -54,7 +54,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.record import Entry, append_events
-from agents.notifications.channels import Destination, channel_of_member, channels
+from agents.notifications.channels import Destination, channel_of_member, channels, notify_one
 from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)
@@ -280,6 +280,16 @@ def _person(part: Membership, chosen: NotificationPreference) -> Person:
         hours=chosen.hours,
         channel=chosen.channel,
     )
+
+
+def tell_admins(workspace: Workspace, kind: str, of: User, *, at: datetime) -> None:
+    """Tell a workspace's other admins of what a person did, whatever they chose to hear."""
+    what = f"{of.get_username()} {at.isoformat()}"
+    for one in _circle_of(workspace.pk).people:
+        if one.role == Role.ADMIN and one.user != of.pk:
+            channel = channel_of_member(one.channel).name
+            to: dict[str, Any] = {"user": User(pk=one.user), "channel": channel}
+            notify_one(workspace=workspace, kind=kind, what=f"{what} {one.user}", at=at, **to)
 
 
 def set_preference(

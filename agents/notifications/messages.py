@@ -31,6 +31,7 @@ from agents.tools import ask_in_words, request_of
 LONGEST = 200  # characters of a line
 TEST = "test"  # kind of an admin's test of a channel
 INVITATION = "invitation"  # kind of a message to someone who is not a user yet
+BREAK_GLASS = "break_glass"  # kind of a message about that account's sign-in
 _HAPPENED = {
     Kind.OPENED: "Approval needed",
     Kind.ASSIGNED: "Assigned to {}",
@@ -76,6 +77,11 @@ def note_of(notification: Notification) -> Note:
         return Note(kind, "A test from opsconsole", ["It works."], url_of("notifications"), facts)
     if kind == INVITATION:
         return _invitation_note(notification, facts)
+    if kind == BREAK_GLASS:
+        name = _plain(notification.about.partition(":")[2].partition(" ")[0])
+        headline = f"The break-glass account {name} signed in"
+        lines = [f"Workspace: {_plain(notification.workspace.name)}", "Ask who used it, and why."]
+        return Note(kind, headline, lines, url_of("audit"), facts)
     if run is None:
         stage, _, scope = notification.detail.partition(" ")
         thing = scope.partition(":")[2] or "all payments, emails and changes"

@@ -33,7 +33,7 @@ from agents.notifications.channels import (
     tabs,
 )
 from agents.notifications.fan_out import KEPT, set_preference
-from agents.notifications.messages import INVITATION, TEST
+from agents.notifications.messages import BREAK_GLASS, INVITATION, TEST
 from agents.shell import access, refusal
 from agents.shell.listing import Keyset
 from agents.shell.pages import BadForm, action, only, page
@@ -45,7 +45,7 @@ _STATES = {
     DeliveryState.FAILED: ("block", "Given up"),
     DeliveryState.DROPPED: ("neutral", "Not sent"),
 }
-_TITLES = {**TITLES, TEST: "Test", INVITATION: "Invitation"}
+_TITLES = {**TITLES, TEST: "Test", INVITATION: "Invitation", BREAK_GLASS: "Break-glass sign-in"}
 _OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
 _MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
 _FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at", "channel"}

@@ -27,7 +27,7 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events
 from agents.people.members import BY_GROUPS, join, lock_person, remove_member, set_role, set_team
-from agents.people.workspaces import lock_people
+from agents.people.workspaces import is_break_glass, lock_people
 from agents.shell.formats import desk_title, up_to
 from agents.shell.refusal import Refused, check_text
 
@@ -92,7 +92,7 @@ def apply_groups(user: User, groups: list[str] | None, *, at: datetime) -> list[
     """
     concerned = Q(memberships__user=user) | Q(groups__value__in=groups or ())
     homes = list(Workspace.objects.filter(concerned).distinct().order_by("pk"))
-    if not homes:
+    if not homes or is_break_glass(user):
         return []
     with transaction.atomic():
         lock_person(user, [home.pk for home in homes])

@@ -6,6 +6,7 @@ import re
 import secrets
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -238,6 +239,8 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         if request.POST.get("as") == "me" and isinstance(request.user, User):
             _accept_as(invitation=made, user=request.user, at=timezone.now())
             return redirect("home")
+        if settings.OPSCONSOLE_SSO_BREAK_GLASS:
+            raise BadForm("", f"Continue with {settings.OPSCONSOLE_SSO_NAME} to join.")
         accept_anew(
             invitation=made,
             name=request.POST.get("name", ""),
@@ -253,6 +256,8 @@ def _invitation(
     request: HttpRequest, made: Invitation | None, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
     shown: Json = {"made": made, "sentence": sentence, "name": request.POST.get("name", "")}
+    shown |= {"provider": settings.OPSCONSOLE_SSO_NAME}
+    shown |= {"has_passwords": not settings.OPSCONSOLE_SSO_BREAK_GLASS}
     if made:
         user = request.user if isinstance(request.user, User) else None
         mine = Membership.objects.filter(workspace=made.workspace, user=user).first()

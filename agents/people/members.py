@@ -35,6 +35,7 @@ from agents.people.workspaces import (
     check_name,
     check_slug,
     find_part,
+    is_break_glass,
     lock_people,
     lock_workspaces_of,
 )
@@ -136,7 +137,9 @@ def remove_member(
 
 
 def _keep_an_admin(part: Membership) -> None:
-    """Refuse to remove the last admin who can sign in. Raises Refused."""
+    """Refuse to remove the last admin who can sign in, or break-glass. Raises Refused."""
+    if is_break_glass(part.user):
+        raise Refused("break_glass", f"{part.user.get_username()} stays an admin everywhere.")
     admins = Membership.objects.filter(workspace=part.workspace, role=Role.ADMIN)
     others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
     if part.role == Role.ADMIN and not others:

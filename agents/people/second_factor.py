@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import segno
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -31,6 +32,7 @@ from agents.models.people import hash_of_code
 from agents.models.record import Entry, append_events
 from agents.people.workspaces import lock_people, lock_workspaces_of
 from agents.shell import access
+from agents.shell.access import may_use_password
 from agents.shell.pages import BadForm, action, lead, only, page
 from agents.shell.refusal import Refused
 
@@ -147,19 +149,24 @@ def reset_factor(
         workspaces = lock_workspaces_of(user)
         if by is not None and workspace is not None:
             lock_people(workspace, by, user)
-            theirs = Membership.objects.filter(user=by, role=Role.ADMIN)
-            if {w.pk for w in workspaces} - set(theirs.values_list("workspace", flat=True)):
-                raise Refused(
-                    "elsewhere",
-                    f"{user.get_username()} is also in a workspace of which you are not an admin. "
-                    "The operator of the console can use manage.py reset_factor.",
-                )
+            check_everywhere(workspaces, user, by)
         if not TOTPDevice.objects.filter(user=user).exists():
             raise Refused("no_factor", f"{user.get_username()} has no second factor.")
         _forget(user)
         Session.objects.filter(user=user).delete()
         facts = {"user": user.get_username()}
         _tell(workspaces, "factor.reset", facts, by, at, actor=actor)
+
+
+def check_everywhere(workspaces: Collection[Workspace], user: User, by: User) -> None:
+    """Refuse a change that concerns all of a person's workspaces. Raises Refused."""
+    theirs = Membership.objects.filter(user=by, role=Role.ADMIN)
+    if {w.pk for w in workspaces} - set(theirs.values_list("workspace", flat=True)):
+        raise Refused(
+            "elsewhere",
+            f"{user.get_username()} is also in a workspace of which you are not an admin. "
+            "The operator of the console can use manage.py reset_factor.",
+        )
 
 
 def require_factor(
@@ -216,7 +223,8 @@ def _tell(
 
 _GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 # The pages open to a person who has to enrol first.
-REMAIN = ("second-factor", "second-factor-change", "sign-out", "theme", "keys", "invitation")
+_FACTOR = ("second-factor", "second-factor-change", "sign-on", "sign-on-answer")
+REMAIN = (*_FACTOR, "sign-out", "theme", "keys", "invitation")
 
 
 class EnrolFirst:
@@ -258,7 +266,7 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
     try:
         only(posted, {"csrfmiddlewaretoken", "change", "code", "password"})
         if posted.get("change") != "confirm":
-            _check_password(request)
+            check_person(request)
         match posted.get("change", ""):
             case "begin":
                 _begin_factor(user=user)
@@ -277,8 +285,29 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
     return _page(request, codes=codes) if codes else redirect("second-factor")
 
 
-def _check_password(request: HttpRequest) -> None:
-    """Check the password; wrong ones count as at the sign-in. Raises BadForm."""
+SHOWN_AT, _FRESH = "shown_at", 5 * 60  # key in the session; seconds that it counts
+
+
+def has_password(user: User) -> bool:
+    """Tell whether a person may sign in with a password."""
+    return user.has_usable_password() and may_use_password(user.get_username())
+
+
+def is_shown(request: HttpRequest) -> bool:
+    """Tell whether the person has just signed on again, which counts as the password."""
+    return timezone.now().timestamp() - request.session.get(SHOWN_AT, 0) < _FRESH
+
+
+def check_person(request: HttpRequest) -> None:
+    """Check the password, unless the person just signed on again. Raises BadForm.
+
+    Wrong ones count as at the sign-in.
+    """
+    if is_shown(request):
+        return
+    if not has_password(access.person(request)):
+        name = settings.OPSCONSOLE_SSO_NAME
+        raise BadForm("", f"Sign on again with {name} first, which counts as a password.")
     name, password = access.person(request).get_username(), request.POST.get("password", "")
     if authenticate(request, username=name, password=password) is None:
         raise BadForm("password", "That is not your password.")
@@ -303,6 +332,9 @@ def _page(
         "codes": codes,
         "needed": [p.workspace.name for p in parts if p.role in p.workspace.second_factor_roles],
         "sentence": sentence,
+        "is_shown": is_shown(request),
+        "has_password": has_password(user),
+        "provider": settings.OPSCONSOLE_SSO_NAME,
     }
     return render(request, "sign_in/second_factor.html", shown, status=status)
 

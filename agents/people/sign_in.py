@@ -11,6 +11,7 @@ from django.contrib.auth import login, user_login_failed
 from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse_lazy
@@ -21,8 +22,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.core.requests import Json
-from agents.models import Workspace
+from agents.models import Identity, Workspace
+from agents.models.record import Entry, append_events
+from agents.notifications.fan_out import tell_admins
+from agents.notifications.messages import BREAK_GLASS
 from agents.people import second_factor
+from agents.people.workspaces import is_break_glass, lock_workspaces_of
 from agents.shell import access
 from agents.shell.pages import action, page
 
@@ -50,7 +55,7 @@ class _SignIn(auth.LoginView):
 def enter(request: HttpRequest, user: User, onward: str) -> HttpResponse:
     """Sign in a person who has shown who they are, or ask for their code first."""
     if second_factor.factor_of(user) is None:
-        login(request, user, backend=BACKEND)
+        _let_in(request, user)
         return redirect(onward)
     request.session.cycle_key()  # not shared with someone who planted the cookie
     request.session[_PENDING] = {
@@ -60,6 +65,18 @@ def enter(request: HttpRequest, user: User, onward: str) -> HttpResponse:
         "next": onward,
     }
     return redirect("sign-in-code")
+
+
+def _let_in(request: HttpRequest, user: User) -> None:
+    """Sign a person in; of the break-glass account, tell the other admins first."""
+    if is_break_glass(user):
+        at, name = timezone.now(), user.get_username()
+        with transaction.atomic():
+            for home in lock_workspaces_of(user):
+                entry = Entry("sign_in.break_glass", {"user": name}, name)
+                append_events([entry], workspace_id=home.pk, at=at)
+                tell_admins(home, BREAK_GLASS, user, at=at)
+    login(request, user, backend=BACKEND)
 
 
 sign_in = _SignIn.as_view()
@@ -84,7 +101,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
         user_login_failed.send(sender=__name__, credentials=tried, request=request)
         return render(request, "sign_in/code.html", {"sentence": second_factor.WRONG})
     onward = request.session.pop(_PENDING)["next"]
-    login(request, user, backend=BACKEND)
+    _let_in(request, user)
     return redirect(onward)
 
 
@@ -135,8 +152,13 @@ def demo_of(user: User) -> Workspace | None:
 @page
 def own_settings(request: HttpRequest) -> HttpResponse:
     """Show a person's settings and, by role, those of the workspace."""
-    has_factor = second_factor.factor_of(access.person(request)) is not None
-    return render(request, "settings/page.html", {"has_factor": has_factor, "nav": "settings"})
+    user = access.person(request)
+    shown: Json = {"has_factor": second_factor.factor_of(user) is not None, "nav": "settings"}
+    shown["has_password"] = second_factor.has_password(user)
+    if settings.OPSCONSOLE_SSO_NAME:
+        linked = Identity.objects.filter(user=user).exists()
+        shown |= {"provider": settings.OPSCONSOLE_SSO_NAME, "linked": linked}
+    return render(request, "settings/page.html", shown)
 
 
 class _Password(auth.PasswordChangeView):

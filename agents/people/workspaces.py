@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -39,6 +40,11 @@ def check_name(name: str) -> None:
     """Refuse a name that is empty, too long or has hidden characters. Raises Refused."""
     if not name.strip() or len(name) > 80 or has_hidden(name):
         raise Refused("bad_name", "A name is a line of up to 80 characters.")
+
+
+def is_break_glass(user: User) -> bool:
+    """Tell whether this is the one account that signs in by password when others may not."""
+    return user.get_username() == settings.OPSCONSOLE_SSO_BREAK_GLASS
 
 
 def find_part(workspace: Workspace, user: User) -> Membership:
@@ -120,6 +126,8 @@ def add_workspace(
             limits = replace(limits, escalation_seconds=_DEMO_EXPIRY)
         workspace.policy = policy_version(workspace, limits, at=at)
         workspace.save(update_fields=["policy"])
+        for user in User.objects.filter(username=settings.OPSCONSOLE_SSO_BREAK_GLASS):
+            add_member(workspace=workspace, user=user, role=Role.ADMIN, at=at, actor=actor)
         return workspace
 
 

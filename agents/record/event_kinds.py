@@ -431,6 +431,8 @@ _OTHERS: Mapping[str, EventKind] = {
     "group.set": EventKind(
         "Group changed", "Set what the group {group} gives: {group_gives}.", _group
     ),
+    "member.linked": EventKind("Account linked", "Linked {user} to an account{of_name}."),
+    "sign_in.break_glass": EventKind("Break-glass sign-in", "Signed in with break-glass."),
     "member.by_groups": EventKind(
         "Member left to groups", "Let groups decide again about {user}, from the next sign-on."
     ),

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, reduce
 from html import escape
 from operator import or_
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -68,8 +69,25 @@ def membership(user: User, workspace_id: int) -> Membership:
 PARTS = "parts"  # the attribute of a request's user that caches their memberships
 
 
+def may_use_password(name: str) -> bool:
+    """Tell whether a name may sign in by password: with break-glass, only that account's."""
+    return settings.OPSCONSOLE_SSO_BREAK_GLASS in ("", name)
+
+
 class MembersBackend(ModelBackend):
     """Sign-in by password. The user of a session is read together with their memberships."""
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **more: Any,
+    ) -> User | None:
+        """Check the password of somebody who may use one."""
+        if not may_use_password(username or ""):
+            return None
+        return super().authenticate(request, username, password, **more)
 
     def get_user(self, user_id: int) -> User | None:
         """Return the user with their memberships; None if they may not use the console."""

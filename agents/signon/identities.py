@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import count
 from unicodedata import normalize
@@ -13,8 +13,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.core.requests import Json
-from agents.models import Identity, SpentAnswer
+from agents.models import Identity, Membership, SpentAnswer, Workspace
+from agents.models.record import Entry, append_events
 from agents.people.invitations import is_free
+from agents.people.second_factor import check_everywhere
+from agents.people.workspaces import is_break_glass, lock_people, lock_workspaces_of
+from agents.shell.refusal import Refused
 from agents.signon.provider import SignOnFailed
 
 _KEPT = timedelta(days=1)  # longer than any state or code is valid
@@ -45,6 +49,45 @@ def user_of(claims: dict[str, Json]) -> User:
     if not user.is_active:
         raise SignOnFailed("a user who is not active")
     return user
+
+
+def link(claims: dict[str, Json], user: User, *, at: datetime) -> None:
+    """Let a person sign on with the account of verified claims. Raises Refused."""
+    with transaction.atomic():
+        homes = lock_workspaces_of(user)
+        who = {"issuer": claims["iss"], "subject": claims["sub"]}
+        new = {"user": user, "created_at": at}
+        known, is_new = Identity.objects.get_or_create(**who, defaults=new)
+        if known.user_id != user.pk:
+            raise Refused(
+                "linked",
+                f"That account belongs to {known.user.get_username()} here. "
+                "An admin can link it to you on your page under Members.",
+            )
+        if is_new:
+            _record(homes, user, "", user.get_username(), at)
+
+
+def take_over(part: Membership, name: str, *, by: User, at: datetime) -> None:
+    """Give a member the provider's accounts of a person who is in no workspace. Raises Refused.
+
+    `by` must be an admin of every workspace that the member is in.
+    """
+    user = part.user
+    with transaction.atomic():
+        homes = lock_workspaces_of(user)
+        lock_people(part.workspace, by, user)
+        check_everywhere(homes, user, by)
+        theirs = Identity.objects.filter(user__username=name, user__memberships=None)
+        if is_break_glass(user) or not theirs.update(user=user):
+            raise Refused("no_account", f"Nobody signed on as {name} who is in no workspace.")
+        _record(homes, user, name, by.get_username(), at)
+
+
+def _record(homes: list[Workspace], user: User, name: str, actor: str, at: datetime) -> None:
+    facts = {"user": user.get_username(), "name": name}
+    for home in homes:
+        append_events([Entry("member.linked", facts, actor)], workspace_id=home.pk, at=at)
 
 
 def _first_time(claims: dict[str, Json], who: dict[str, str]) -> User:

@@ -8,8 +8,9 @@ import secrets
 from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -17,9 +18,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from agents.core.requests import Json
+from agents.people import second_factor
 from agents.people.groups import apply_groups, groups_of
+from agents.people.member_pages import show_refusal
 from agents.people.sign_in import enter
 from agents.shell import access
+from agents.shell.pages import BadForm, action, only
 from agents.shell.refusal import Refused
 from agents.signon import identities, provider
 from agents.signon.provider import SignOnFailed
@@ -41,14 +45,22 @@ def sign_on(request: HttpRequest) -> HttpResponse:
     onward = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(onward, allowed_hosts={request.get_host()}):
         onward = "/"
+    begun_as: Json = {}
+    why = request.POST.get("for")
     try:
-        address = provider.start(state, _back(request))
+        if why in (_AGAIN, _LINK) and isinstance(request.user, User):
+            begun_as = {"for": why, "user": request.user.pk, "at": now}
+            if why == _LINK:
+                second_factor.check_person(request)
+        address = provider.start(state, _back(request), is_again=bool(begun_as))
     except SignOnFailed as no:
         return _failed(request, no, onward)
+    except BadForm as no:
+        return _failed(request, SignOnFailed("a wrong password"), onward, sentence=str(no))
     begun = {key: one for key, one in _begun(request).items() if one["until"] > now}
     kept = list(begun.items())[1 - _MOST :]
     until = now + _PATIENCE
-    request.session[_BEGUN] = {**dict(kept), state: {"next": onward, "until": until}}
+    request.session[_BEGUN] = {**dict(kept), state: {"next": onward, "until": until, **begun_as}}
     shown = {"address": address, "provider": settings.OPSCONSOLE_SSO_NAME}
     return render(request, "sign_in/continue.html", shown)
 
@@ -69,6 +81,8 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
             raise SignOnFailed("an answer without a code")
         identities.spend(answer["state"], answer["code"])
         claims = provider.read_answer(answer, state=answer["state"], back=_back(request))
+        if "user" in begun:
+            return _for_signed_in(request, begun, claims)
         user = identities.user_of(claims)
         suspended = apply_groups(user, groups_of(claims), at=timezone.now())
     except SignOnFailed as no:
@@ -84,6 +98,41 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
     return render(request, "sign_in/no_workspace.html", shown, status=403)
 
 
+def _for_signed_in(request: HttpRequest, begun: Json, claims: dict[str, Json]) -> HttpResponse:
+    """Link the provider's account to a person, or accept it as their password just now.
+
+    Raises SignOnFailed, Refused.
+    """
+    user, at = request.user, timezone.now()
+    if not isinstance(user, User) or user.pk != begun["user"]:
+        raise SignOnFailed("another person is signed in here")
+    if begun["for"] == _LINK:
+        identities.link(claims, user, at=at)
+        return redirect(begun["next"])
+    shown_at = claims.get("auth_time")
+    is_fresh = isinstance(shown_at, int) and shown_at >= begun["at"] - provider.LEEWAY
+    if not is_fresh or identities.user_of(claims) != user:
+        raise Refused("not_again", "Sign in there again, as the person who is signed in here.")
+    request.session.cycle_key()
+    request.session[second_factor.SHOWN_AT] = at.timestamp()
+    return redirect(begun["next"])
+
+
+@action
+def member_link(request: HttpRequest, pk: int) -> HttpResponse:
+    """Let a member sign on with the account that somebody without a workspace came with."""
+    by = access.person(request)
+    part = access.member_to_change(by, pk)
+    try:
+        only(request.POST, {"csrfmiddlewaretoken", "name"})
+        name = request.POST.get("name", "").strip().replace("\0", "?")
+        identities.take_over(part, name, by=by, at=timezone.now())
+    except (BadForm, Refused) as no:
+        return show_refusal(request, part.workspace, no)
+    return redirect("member", part.pk)
+
+
+_AGAIN, _LINK = "again", "link"
 _INVITATIONS = "/invitations/"  # open to a person who is in no workspace
 
 

@@ -62,10 +62,14 @@ class _Bounded(HTTPAdapter):
         return answer
 
 
-def start(state: str, back: str) -> str:
-    """Return the provider's address for a browser with this state. Raises SignOnFailed."""
+def start(state: str, back: str, *, is_again: bool = False) -> str:
+    """Return the provider's address for a browser with this state. Raises SignOnFailed.
+
+    `is_again` asks it to let the person show again who they are.
+    """
     endpoint = _endpoint(_metadata(), "authorization_endpoint")
     given = {"state": state, "nonce": _derived("nonce", state)}
+    given |= {"prompt": "login", "max_age": "0"} if is_again else {}
     with _session(back) as session:
         made = session.create_authorization_url(
             endpoint, code_verifier=_derived("verifier", state), **given

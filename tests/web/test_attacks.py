@@ -62,6 +62,7 @@ MAY: dict[str, set[Role]] = {
     "member-change": {Role.ADMIN},
     "team-add": {Role.ADMIN},
     "group-change": {Role.ADMIN},
+    "member-link": {Role.ADMIN},
     "require-factor": {Role.ADMIN},
     "second-factor-change": set(Role),
     "password": set(Role),

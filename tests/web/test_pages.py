@@ -98,6 +98,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "wake": ((302, 302), (405, 404), (405, 403), (405, 302)),
     "comment": ((302, 302), (405, 404), (405, 403), (405, 409)),
     "keys": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "member-link": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "group-change": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "agents": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "agent": ((302, 405), (404, 405), (403, 405), (403, 405)),
@@ -168,7 +169,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         "invitation": "0" * 64,
     }
     hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
-    parts |= dict.fromkeys(("member", "member-change"), hers.first())
+    parts |= dict.fromkeys(("member", "member-change", "member-link"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone
         rita, at = User.objects.get(username="rita"), timezone.now()
         parts[name] = sharing.save_view(by=rita, name="big", query="order=amount", at=at).pk

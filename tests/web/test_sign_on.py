@@ -34,9 +34,9 @@ def provider(settings: Any) -> Iterator[Provider]:
         yield found
 
 
-def begin(client: Client, own: Provider, onward: str = "") -> dict[str, str]:
+def begin(client: Client, own: Provider, onward: str = "", **more: str) -> dict[str, str]:
     """Continue to the provider as a browser would. Return what its address carries."""
-    page = client.post("/sign-on/", {"next": onward})
+    page = client.post("/sign-on/", {"next": onward, **more})
     assert page.status_code == 200
     found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page.text)
     assert found

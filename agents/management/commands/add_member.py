@@ -75,6 +75,12 @@ def _limits(workspace: Workspace, options: dict[str, Any]) -> dict[str, dict[str
 def _new_user(name: str, *, from_stdin: bool) -> User:
     """Return a new user who can sign in, not yet saved. Raises CommandError."""
     user = User(username=name)
+    give_password(user, from_stdin=from_stdin)
+    return user
+
+
+def give_password(user: User, *, from_stdin: bool) -> None:
+    """Ask for a user's password; the user is not yet saved. Raises CommandError."""
     try:
         user.clean_fields(exclude=["password"])
         password = sys.stdin.readline().rstrip("\n") if from_stdin else _typed_password()
@@ -82,7 +88,6 @@ def _new_user(name: str, *, from_stdin: bool) -> User:
     except ValidationError as error:
         raise CommandError(" ".join(error.messages), returncode=BAD_USAGE) from None
     user.set_password(password)
-    return user
 
 
 def _typed_password() -> str:
