@@ -9,9 +9,10 @@ and also the policy, because the facts it reads change while a run waits.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from types import GeneratorType
+from typing import Any, TypeAlias, cast
 
 Json: TypeAlias = Any  # whatever json.dumps accepts
 
@@ -169,6 +170,7 @@ class Strand:
     held: deque[Strand] = field(default_factory=deque)  # children that have not begun yet
     outcome: FlowOutcome | None = None
     details: dict[str, Json] = field(default_factory=dict)  # of the Stop that ended it
+    asked: tuple[str, Request] | None = None  # what it waits for, under its step's key
 
     def key(self, label: str) -> str:
         """Name a step: ``dispatch/sales/work``, and ``work#2`` the second time round."""
@@ -178,6 +180,7 @@ class Strand:
 
     def send(self, reply: Reply | Json) -> Request | None:
         """Resume the flow. Return its next request, or None once it has an outcome."""
+        self.asked = None
         try:
             if isinstance(reply, Reply) and reply.failed:
                 return self.flow.throw(Failed(reply.failed))
@@ -196,6 +199,16 @@ class Strand:
             name: Strand(flow, f"{key}/{name}/", self) for name, flow in together.flows.items()
         }
         return list(self.children.values())
+
+    def has_code_of(self, flow: Flow) -> bool:
+        mine, other = (cast("GeneratorType[Request, Any, Json]", f) for f in (self.flow, flow))
+        return mine.gi_code is other.gi_code
+
+    def all(self) -> Iterator[Strand]:
+        """Return this strand and those below it."""
+        yield self
+        for child in self.children.values():
+            yield from child.all()
 
     def joined_outcomes(self) -> dict[str, FlowOutcome] | None:
         """Return how the branches ended, or None while one of them has not."""

@@ -61,14 +61,19 @@ class Executor(Protocol):
         """Commit the replies so far, because other strands are still busy."""
 
 
-async def drive(flow: Flow, executor: Executor) -> Strand:
+async def drive(flow: Flow | Strand, executor: Executor) -> Strand:
     """Advance `flow` as far as possible. The strand has no outcome if a person has to decide.
 
-    Raises Later, after committing all replies, once only waiting can help.
+    A strand that an earlier drive returned goes on where it waited, without a replay. Raises
+    Later, after committing all replies, once only waiting can help.
     """
-    root = Strand(flow)
-    ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
+    root = flow if isinstance(flow, Strand) else Strand(flow)
     questions: list[_Question] = []
+    ready: deque[tuple[Strand, Reply | Json]] = deque()
+    for strand in root.all():
+        _look_up(strand, executor, ready, questions)
+    if root is not flow:
+        ready.append((root, None))
     busy: dict[asyncio.Task[Reply], Strand] = {}
     later: list[Later] = []
     try:
@@ -121,15 +126,29 @@ def _step_strand(
         if not strand.children:
             ready.append((strand, {}))
         return
-    try:
-        recorded = executor.recall(key, request)
-    except WaitsForPerson:
+    strand.asked = key, request
+    if not _look_up(strand, executor, ready, questions):
         _next_in_line(strand, ready)
-        return
+
+
+def _look_up(
+    strand: Strand,
+    executor: Executor,
+    ready: deque[tuple[Strand, Reply | Json]],
+    questions: list[_Question],
+) -> bool:
+    """Find the reply that a strand waits for, or ask for it. Return whether it goes on."""
+    if strand.asked is None:
+        return False
+    try:
+        recorded = executor.recall(*strand.asked)
+    except WaitsForPerson:
+        return False
     if recorded is not None:
         ready.append((strand, recorded))
     else:
-        questions.append((strand, partial(executor.do, key, request)))
+        questions.append((strand, partial(executor.do, *strand.asked)))
+    return True
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:

@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from agents.core.json_forms import as_stored, digest_request, fingerprint
 from agents.core.limits import REVIEW_CHANGED, Call, Spent, active
-from agents.core.requests import Diverged, Json, Reply, Request, Say
+from agents.core.requests import Diverged, Json, Reply, Request, Say, Strand
 from agents.db.compiled import CompiledSelect, Param, attach
 from agents.db.inserts import new_row
 from agents.engine import lease
@@ -42,7 +42,9 @@ _MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
 AWAIT = "await"  # the kind of a step that an external agent answers
 USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
-_STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
+_STEPS = CompiledSelect(
+    lambda: Step.objects.filter(run=Param("run"), position__gte=Param("first")).order_by("position")
+)
 _POSITION = attrgetter("position")
 
 
@@ -51,15 +53,23 @@ def _tokens_of(step: Step) -> int:
 
 
 class Journal:
-    """The steps of one run that this worker has claimed."""
+    """The steps of one run that this worker has claimed.
 
-    def __init__(self, run: Run) -> None:
+    Of a run that nobody has driven since `kept`, only steps that were open then are read.
+    """
+
+    def __init__(self, run: Run, kept: Journal | None = None) -> None:
         self.run = run
         self.kept_at = time.monotonic()  # the last time at which the run was certainly ours
         # Before its first claim a run has no steps.
-        self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
+        self.steps: dict[str, Step] = dict(kept.steps) if kept else {}
+        if run.fence > 1:
+            first = min((step.position for step in kept._open.values()), default=0) if kept else 0
+            self.steps |= {step.key: step for step in _STEPS.all(run=run.pk, first=first)}
         for step in self.steps.values():
             attach(step, "run", run)
+        # Where a flow goes on that this process left waiting.
+        self.strand: Strand | None = kept.strand if kept else None
         self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
         self.ahead: LookedUp | None = None  # the desk's look-up

@@ -340,7 +340,7 @@ class _LockedEscalation(NamedTuple):
     """A request with its run and workspace locked, and the data for a decision."""
 
     escalation: Escalation
-    steps: list[Step]  # of its run
+    steps: list[Step]  # of its run, but questions to a model
     memberships: list[Membership]  # of the person in its workspace: one or none
     standing: list[KillSwitch]  # in its workspace
 
@@ -389,7 +389,10 @@ _RUN = CompiledSelect(
         .select_for_update(of=("self",))
     )
 )
-_STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
+# No rule sees what a model was asked, which is most of a long run.
+_STEPS = CompiledSelect(
+    lambda: Step.objects.filter(run__in=_own("run")).exclude(kind="ask").order_by("position")
+)
 _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))
 _STANDING = CompiledSelect(
     lambda: KillSwitch.objects.standing().filter(workspace__in=_own("workspace"))

@@ -6,7 +6,9 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from agents import llm
 from agents.core.calls import OutcomeUnknown
@@ -17,7 +19,7 @@ from agents.engine.commit import Commit
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import close_connections, in_database, retry_transient
-from agents.engine.turns import asking
+from agents.engine.turns import advance, asking
 from agents.engine.turns.advance import RunExecutor, _claim
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.sdk.desk import DESKS
@@ -66,6 +68,26 @@ def test_step_ending_during_its_first_commit_is_ended() -> None:
 
     kept = Step.objects.get(run=journal.run)
     assert (kept.reply, kept.ended_at is not None) == ({"text": "said"}, True)
+
+
+@pytest.mark.parametrize("moves_between", [0, 1])
+def test_worker_goes_on_where_it_left_a_run_unless_it_moved(moves_between: int) -> None:
+    scene = set_scene()
+    run = go(scene.launch())
+    kept = advance._WAITING[run.pk]
+    scene.decide(run)
+    Run.objects.filter(pk=run.pk).update(fence=F("fence") + moves_between)
+
+    with CaptureQueriesContext(connection) as seen:
+        again = _claim(run.pk, kept)
+
+    assert again is not None
+    assert (again.strand is kept.strand) == (not moves_between)
+    [reading] = [one["sql"] for one in seen if " FROM agents_step " in one["sql"].replace('"', "")]
+    [request] = kept._open.values()
+    first = 0 if moves_between else request.position
+    assert f'"position" >= {first}' in reading
+    assert again.steps[request.key].ended_at is not None
 
 
 @pytest.mark.breaks("I32")

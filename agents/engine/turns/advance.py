@@ -79,7 +79,7 @@ async def run_once(run_id: UUID, *, outlasts_outages: bool = True) -> RunState |
     Return the resulting state, or None if it could not be claimed. With `outlasts_outages` false,
     for callers that wait, an outage of the model stops it after a few tries.
     """
-    journal = await in_database(_claim, run_id)
+    journal = await in_database(_claim, run_id, _WAITING.pop(run_id, None))
     if journal is None:
         return None
     with lease.driving(run_id):
@@ -117,10 +117,27 @@ async def _run_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> Ru
         return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
-def _claim(run_id: UUID) -> Journal | None:
+def _claim(run_id: UUID, kept: Journal | None = None) -> Journal | None:
     run = lease.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    if run is None:
+        return None
+    # An answer moves the run, and so does the claim; anything more was somebody else.
+    is_ours = kept is not None and kept.run.fence + 2 == run.fence
     # The claim is not repeated: it cannot be made twice.
-    return retry_transient(Journal, run) if run else None
+    return retry_transient(Journal, run, kept if is_ours else None)
+
+
+# What this process left waiting, oldest first. After an answer it goes on there: reading and
+# replaying the steps would cost more with each pause of a long run. Only the event loop uses it.
+_WAITING: dict[UUID, Journal] = {}
+_MOST_KEPT = 5_000  # steps, of all of them: some 30 MB
+
+
+def _keep_waiting(journal: Journal, strand: Strand) -> None:
+    journal.strand = strand
+    _WAITING[journal.run.pk] = journal
+    while sum(len(one.steps) for one in _WAITING.values()) > _MOST_KEPT:
+        del _WAITING[next(iter(_WAITING))]
 
 
 def brief_of(run: Run) -> patterns.Brief:
@@ -175,15 +192,20 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     if limits.outlasts_outages and not outlasts_outages:
         limits = replace(limits, outlasts_outages=False)
     executor = RunExecutor(journal, limits)
-    flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
-    strand = await drive(flow, executor)
+    flow, left = patterns.PATTERNS[run.pattern](brief, patterns.Notes()), journal.strand
+    # Under other code the recorded steps are replayed, which notices what differs.
+    strand = await drive(left if left and left.has_code_of(flow) else flow, executor)
 
     def move(commit: Commit) -> RunState:
         end = _end_of(journal, strand, commit, slots=brief.slots)
         end.move(commit)
         return end.to
 
-    return await journal.transact(move)
+    state = await journal.transact(move)
+    # An agent elsewhere adds slots to its flow, which only a replay sees.
+    if state == RunState.WAITING and run.pattern != EXTERNAL:
+        _keep_waiting(journal, strand)
+    return state
 
 
 # The state of a run after a drive.
