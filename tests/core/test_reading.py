@@ -20,7 +20,8 @@ from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json, Stop
 from agents.desks.reference.desk import REFERENCE
-from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT
+from agents.desks.refunds.scenarios import WORKERS
 from agents.llm.tool_calls import envelop, unpack
 from agents.sdk.desk import DESKS
 from agents.tools import specs
@@ -56,6 +57,10 @@ def test_json_that_is_refused(text: str, why: str) -> None:
 )
 def test_brackets_in_a_string_do_not_nest(text: str) -> None:
     assert parse(text) == json.loads(text)
+
+
+REFUND_TOOLS = STRICT.of("supervisor", "refunds").proposable
+SPECIALISTS = STRICT.of("routing", "refunds").proposable
 
 
 def read(said: Any, proposable: tuple[str, ...] = REFUND_TOOLS, desk: str = "refunds") -> Any:

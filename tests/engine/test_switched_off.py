@@ -11,7 +11,8 @@ from agents import results
 from agents.core.actions import read_plan
 from agents.core.requests import Stop
 from agents.core.reviews import Facts
-from agents.desks.refunds.limits import STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT
+from agents.desks.refunds.scenarios import WORKERS
 from agents.models import PolicyVersion
 from agents.policies import review
 from agents.shell import refusal

@@ -11,7 +11,6 @@ from agents import llm
 from agents.core.actions import check_action
 from agents.core.money import to_model_units
 from agents.core.requests import Json
-from agents.desks.refunds.limits import REFUND_TOOLS
 from agents.desks.refunds.scenarios import play
 from agents.llm.call import cost_micro_usd
 from agents.sdk.demo import ONLY_SCENARIOS
@@ -46,7 +45,7 @@ def proposal_for(goal: str, last: Json = None, recent: Json = ()) -> Json:
     state = {"steps_completed": len(recent), "last_step": last}
     inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": list(recent)}
     said = json.loads(ask_model("worker", inputs).text)
-    return to_model_units(check_action(said, specs=SPECS, proposable=REFUND_TOOLS))
+    return to_model_units(check_action(said, specs=SPECS, proposable=SPECS))
 
 
 def step(action: Json, observation: Json) -> Json:
@@ -74,7 +73,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
         for request in recorded["llm_requests"]
     ]
 
-    assert [action.get("name", "final") for action in actions] == [*REFUND_TOOLS, "final"]
+    assert [action.get("name", "final") for action in actions] == [*SPECS, "final"]
     assert actions[1]["args"]["amount_usd"] == 1200.0
     assert actions[1]["args"]["reason"]
     assert "an email was sent" in actions[3]["answer"]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agents.core.checkpoints import WORDS
-from agents.desks.refunds.limits import SPECIALISTS, STRICT, WORKERS
+from agents.desks.refunds.limits import STRICT
+from agents.desks.refunds.scenarios import WORKERS
 from agents.llm import call as prices
 from agents.llm.call import cost_micro_usd
 from agents.llm.prompts import prompt
@@ -28,7 +29,7 @@ def test_a_prompt_names_its_role_first(role: str) -> None:
         ("worker", [f"`{tool}(" for tool in PROPOSED]),
         ("executor", [f"`{tool}(" for tool in STRICT.of("workflow", "refunds").proposable]),
         ("judge", [f"`{verdict}`" for verdict in WORDS]),
-        ("router", [f"`{specialist}`" for specialist in SPECIALISTS]),
+        ("router", [f"`{name}`" for name in STRICT.of("routing", "refunds").proposable]),
         ("planner", [f"`{worker}`" for worker in WORKERS]),
     ],
 )

@@ -8,8 +8,9 @@ import pytest
 
 from agents.core.limits import Limits
 from agents.core.requests import Reply
-from agents.desks.refunds.limits import STRICT, WORKERS, RefundLimits
+from agents.desks.refunds.limits import STRICT, RefundLimits
 from agents.desks.refunds.report import figures
+from agents.desks.refunds.scenarios import WORKERS
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances
 from agents.sdk.desk_patterns import found_in

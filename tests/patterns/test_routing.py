@@ -9,7 +9,7 @@ import pytest
 from agents.core.actions import InvalidRoute, check_route
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json, Reply
-from agents.desks.refunds.limits import REFUND_TOOLS, SPECIALISTS, STRICT
+from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.patterns import TOPICS, is_about
 from agents.patterns import Brief, result
 from agents.patterns.routing import reason_of
@@ -138,18 +138,18 @@ def test_a_ticket_is_about_one_topic_or_about_none(ticket: str, topic: str | Non
     ],
 )
 def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str) -> None:
-    said = {"kind": "route", "target": SPECIALISTS[0], "args": args}
+    said = {"kind": "route", "target": LIMITS.proposable[0], "args": args}
 
     with pytest.raises(InvalidRoute, match=reason):
-        check_route(said, allowed=SPECIALISTS, forbidden=())
+        check_route(said, allowed=LIMITS.proposable, forbidden=())
 
 
 @pytest.mark.proves("I31")
 def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
     routing, supervisor = STRICT.of("routing", "refunds"), STRICT.of("supervisor", "refunds")
 
-    assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 600)
-    assert (supervisor.proposable, supervisor.max_steps) == (REFUND_TOOLS, 8)
+    assert (len(routing.proposable), routing.max_steps, routing.max_seconds) == (3, 3, 600)
+    assert (len(supervisor.proposable), supervisor.max_steps) == (3, 8)
     assert routing.part_of("refunds", "limits") == STRICT.part_of("refunds", "limits")
 
 

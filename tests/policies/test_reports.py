@@ -6,8 +6,9 @@ import pytest
 
 from agents.core.actions import InvalidPlan, check_plan
 from agents.core.reviews import Facts
-from agents.desks.refunds.limits import STRICT, WORKERS, RefundLimits
+from agents.desks.refunds.limits import STRICT, RefundLimits
 from agents.desks.refunds.report import figures, findings, headline
+from agents.desks.refunds.scenarios import WORKERS
 from agents.policies import review
 from agents.sdk.desk_patterns import found_in
 from agents.tools import specs

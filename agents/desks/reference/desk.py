@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from agents.core.actions import is_text
-from agents.core.limits import Limits, ReferenceQuirks
+from agents.core.json_forms import parse
+from agents.core.limits import read_limits
 from agents.desks.reference.report import DEMO_SECONDS, REPORT
 from agents.sdk.values import AsNumber
 from opsconsole.desks import (
@@ -106,18 +107,12 @@ class CaseFacts:
     refunded: Usd = NOTHING
 
 
-RULES = (
-    *("positive", "run_limit", "reason_given", "auto_limit"),
-    *("context", "after_refund", "after_context"),
-)
-WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
-SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
 TOPICS = {
     "billing": ("refund", "charge", "billing", "invoice"),
     "technical": ("error", "bug", "incident", "api", "latency"),
     "sales": ("price", "pricing", "plan", "quote", "discount"),
 }
-TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
+_POLICY = Path(__file__).parent / "policy.json"  # as cases have it; their configs change it
 desk = Desk(
     name="reference",
     title="Recorded cases",
@@ -128,63 +123,7 @@ desk = Desk(
     report=REPORT,
     workflows=Path(__file__).parent / "workflows",
 )
-desk.policy = REFERENCE = Limits(
-    profile="reference",
-    reference=ReferenceQuirks(finalize=True, errors_fail=False),
-    open_per_launcher=None,
-    open_per_subject=None,
-    late=TOOLS,
-    finishes_letters=False,
-    outlasts_outages=False,
-    desks={
-        desk.name: {
-            "rules": [f"{desk.name}.{name}" for name in RULES],
-            "tools": [*TOOLS],
-            "tool_calls": {"get_refund_context": 3},
-            "tool_repeats": {"get_refund_context": 2},
-            "limits": {},
-            "patterns": {
-                "routing": {
-                    "tools": [*SPECIALISTS],
-                    "rules": ["delegation.reading", "reference.after_context"],
-                    "max_steps": 3,
-                    "max_tool_calls": 3,
-                    "max_seconds": 60,
-                    "tool_calls": dict.fromkeys(SPECIALISTS, 3),
-                    "tool_repeats": {},
-                    "hand_over": False,
-                    "late_calls": True,
-                    "forget_refusals": True,
-                },
-                "workflow": {
-                    "tools": ["get_refund_context"],
-                    "rules": ["reference.context", "reference.output"],
-                    "max_seconds": 120,
-                    "max_tokens": 120_000,
-                    "self_reported": True,
-                    "marker_word": True,
-                },
-                "orchestrator": {
-                    "tools": [*WORKERS],
-                    "rules": [
-                        "reference.report_planned",
-                        "reference.report_reading",
-                        "reference.report_briefed",
-                    ],
-                    "max_steps": 4,
-                    "max_tool_calls": 8,
-                    "max_seconds": 25,
-                    "call_seconds": 2.0,
-                    "call_attempts": 2,
-                    "at_once": 3,
-                    "tool_calls": dict.fromkeys(WORKERS, 99),
-                    "tool_repeats": dict.fromkeys(WORKERS, 99),
-                    "late": ["planner"],
-                },
-            },
-        }
-    },
-)
+desk.policy = REFERENCE = read_limits(parse(_POLICY.read_text(encoding="utf-8")))
 
 
 @desk.facts
@@ -193,7 +132,7 @@ def gather(subject: str, asked: Asked) -> CaseFacts:
     made = asked.made("issue_refund")
     return CaseFacts(
         has_context=any(isinstance(user, dict) and "id" in user for user in read)
-        or any(map(asked.read, SPECIALISTS)),
+        or any(map(asked.read, desk.specialists)),
         has_refund=any(call.is_settled for call in made),
         refunded=usd(sum(call.amount.minor for call in made if call.amount)),
     )
