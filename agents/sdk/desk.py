@@ -328,8 +328,8 @@ class Desk:
             check_tool_name(function.__name__, arguments=scope)
             for other in self.sources.values():
                 if set(other.arguments) != set(scope):
-                    told = ", ".join(other.arguments)
-                    raise TypeError(f"{function.__name__} is to take {told}, as {other.name} does")
+                    names = ", ".join(other.arguments)
+                    raise TypeError(f"{function.__name__} is to take {names}, as {other.name} does")
             known = DeskSource(
                 function.__name__, function, title, timeout, required, critical, scope, valid
             )
@@ -342,14 +342,14 @@ class Desk:
     @property
     def patterns(self) -> dict[str, dict[str, Json]]:
         """Return its patterns besides the supervisor, each with its differences."""
-        found: dict[str, dict[str, Json]] = {}
+        by_pattern: dict[str, dict[str, Json]] = {}
         if most := len(self.specialists):
             steps = {"max_steps": most, "max_tool_calls": most}
             names = {"tools": list(self.specialists)}
-            found["routing"] = names | steps | {"hand_over": self.nobody == "person"}
+            by_pattern["routing"] = names | steps | {"hand_over": self.nobody == "person"}
         if most := len(self.sources):
             sources = self.sources.values()
-            found["orchestrator"] = {
+            by_pattern["orchestrator"] = {
                 "tools": list(self.sources),
                 "rules": [f"{self.name}.{name}" for name in OF_REPORTS],
                 "max_steps": most,
@@ -359,8 +359,8 @@ class Desk:
                 "critical": [one.name for one in sources if one.critical],
             }
         if self.workflows:  # each step is asked for several times
-            found["workflow"] = {"max_seconds": 3600, "max_tokens": 120_000}
-        return found
+            by_pattern["workflow"] = {"max_seconds": 3600, "max_tokens": 120_000}
+        return by_pattern
 
     def document(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
         """Return this desk's part of a new policy.
@@ -458,10 +458,10 @@ class Desk:
     @property
     def sections(self) -> dict[str, list[Scenario]]:
         """Return its scenarios by pattern, in the order in which these first come."""
-        found: dict[str, list[Scenario]] = {}
+        sections: dict[str, list[Scenario]] = {}
         for one in self.scenarios:
-            found.setdefault(one.pattern, []).append(one)
-        return found
+            sections.setdefault(one.pattern, []).append(one)
+        return sections
 
     def _check_line(self, title: str, line: Says) -> None:
         tool = self.tools.get(line.tool)
@@ -493,7 +493,7 @@ class Desk:
         args = tool.read(line.reply(case.today)["args"])
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
-        return [said for rule in rules if (said := rule.ruling(tool, args, **known))]
+        return [ruling for rule in rules if (ruling := rule.ruling(tool, args, **known))]
 
 
 def _of_calls(most: int) -> dict[str, Json]:

@@ -406,7 +406,7 @@ def question_of(tool: DeskTool) -> RequestKind:
         return LETTER
     act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
     changes = Answer(ADJUST, "Change", act, "{brief}")
-    asked = replace(
+    kind = replace(
         ACTION,
         tag=tool.title,
         asks=act,
@@ -427,20 +427,20 @@ def question_of(tool: DeskTool) -> RequestKind:
     )
     if tool.executed_by == AGENT:
         by = executor_in_words(tool.server)
-        asked = replace(
-            asked,
+        kind = replace(
+            kind,
             note="Its agent executes it once, with exactly these values.",
             pending="Approved. Its agent has not taken it yet.",
             doing="",
             under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
             events={
-                **asked.events,
+                **kind.events,
                 "intended": "The agent took {tool}{of}, to execute it.",
                 "done": f"{{tool}}{{of}} was {by}.",
                 "refused": "{tool} was not executed by the agent and took no effect.",
             },
         )
-    return asked
+    return kind
 
 
 @dataclass(frozen=True)

@@ -187,11 +187,11 @@ def _gather(context: ReviewContext, action: Action) -> Facts:
 
 def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
     desk, run = context.desk, context.run
-    said: dict[str, str] = {}
+    on_record: dict[str, str] = {}
     record: dict[str, str] = {}
     if is_told:  # somebody reads it
-        said = _sentences_on_record(context.steps, tools_of(run), context.border)
-        record = context.border.name(said) if said else {}
+        on_record = _sentences_on_record(context.steps, tools_of(run), context.border)
+        record = context.border.name(on_record) if on_record else {}
     own = written = None
     try:
         with of_company(f"{desk.title} could not gather its facts"):
@@ -201,22 +201,22 @@ def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
                 own = desk.gather(run.subject_key, context)
             if own is not None and not isinstance(own, Facts):
                 written = serialization.write(own)
-            now = _record_now(context, said, record) if context.letter else record
+            now = _record_now(context, on_record, record) if context.letter else record
     except DeskFailed as error:
         return _Gathered(None, failed=str(error), record=record)
-    outdated = {name: said for name, said in record.items() if now.get(name) != said}
+    outdated = {name: text for name, text in record.items() if now.get(name) != text}
     return _Gathered(own, written, "", now, outdated)
 
 
 def _record_now(
-    context: ReviewContext, said: dict[str, str], record: dict[str, str]
+    context: ReviewContext, on_record: dict[str, str], record: dict[str, str]
 ) -> dict[str, str]:
     """Return sentences on a run's findings, as of now."""
     tools = (tool for tool in context.desk.tools.values() if record and tool.now)
     now = {tool.name: tool.now(context) for tool in tools if tool.now}
     registered = tools_of(context.run)
     said_now = _sentences_on_record(context.steps, registered, context.border, now=now)
-    if said_now == said:
+    if said_now == on_record:
         return record
     named: dict[str, str] = context.border.name(said_now)
     return named
@@ -256,16 +256,18 @@ def _add_declared(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
     """Return the console's facts, with a desk's facts as stored."""
-    desk, run, border, found = context.desk, context.run, context.border, context.looked_up
+    desk, run, border, ahead = context.desk, context.run, context.border, context.looked_up
     # An external agent's session reports its runs together; a repeated run reports its own.
     made = context.all_effects if run.agent_id else context.effects
     done = (effect for effect in made if effect.state == EffectState.DONE)
-    told = tuple(_sentence(desk, effect.tool, "after", effect.args, case, run) for effect in done)
+    sentences = tuple(
+        _sentence(desk, effect.tool, "after", effect.args, case, run) for effect in done
+    )
     called_before = context.writes and context.called_before()
     facts = Facts(called_before=called_before, **known)
     if context.letter:
         outdated = gathered.outdated
-        facts = replace(facts, ledger=told, record=gathered.record, outdated=outdated)
+        facts = replace(facts, ledger=sentences, record=gathered.record, outdated=outdated)
         facts = _with_own_words(facts, context)
     money = context.declared.amount_of(context.args) if context.declared else None
     shown = _evidence(context, case, gathered) if context.writes else []
@@ -274,10 +276,10 @@ def _add_declared(
         "own": gathered.written,
         **({"failed": gathered.failed} if gathered.failed else {}),
         "case": {**serialization.write(case), "label": run.subject_label},
-        "done": list(told),
+        "done": list(sentences),
         **(
-            {"lookup": {"at": found.at.isoformat(), "value": serialization.write(found.value)}}
-            if found
+            {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
+            if ahead
             else {}
         ),
         **({"unattended": context.unattended_today(money.currency)} if money else {}),
@@ -293,7 +295,7 @@ def _add_declared(
     named = {**border.name(kept), "case": kept["case"]}
     answered = _answered(desk, context.steps, border)
     refused = _refused(desk, context.steps, case, run) if action.get("kind") == "final" else ()
-    about = (gathered.own, case, told, named, gathered.record, answered, refused)
+    about = (gathered.own, case, sentences, named, gathered.record, answered, refused)
     return replace(facts, desk=DeskFacts(*about))
 
 
@@ -323,8 +325,8 @@ def _judged(context: ReviewContext) -> _Judged:
 
 def _doubts(context: ReviewContext, judged: _Judged) -> list[Json]:
     """Return what a person has to compare."""
-    told = (context.doubt_of(name, *found) for name, found in judged.items())
-    return [one for one in told if one]
+    doubts = (context.doubt_of(name, *part) for name, part in judged.items())
+    return [one for one in doubts if one]
 
 
 def _origins(context: ReviewContext) -> dict[str, Json]:
@@ -371,21 +373,21 @@ def _deed(desk: Desk, effect: Effect, case: Case, approved: Mapping[int, str]) -
 
 def _refused(desk: Desk, steps: Iterable[Step], case: Case, run: Run) -> tuple[str, ...]:
     """Return the calls that people sent back, in sentences: none of them was made."""
-    found = []
+    refusals = []
     for step in sorted((step for step in steps if step.kind == "escalate"), key=_position):
         action, reply = step.asked["action"], step.reply or {}
         if reply.get("decision") == EscalationState.SENT_BACK and action["kind"] == "tool":
-            asked = _sentence(desk, str(action["name"]), "before", action["args"], case, run)
-            found.append(f"Sent back by {reply['by']}, not done: {asked.removesuffix('.')}.")
-    return tuple(found)
+            proposed = _sentence(desk, str(action["name"]), "before", action["args"], case, run)
+            refusals.append(f"Sent back by {reply['by']}, not done: {proposed.removesuffix('.')}.")
+    return tuple(refusals)
 
 
 def _answered(desk: Desk, steps: Sequence[Step], border: Border) -> tuple[str, ...]:
     """Return what the specialists of a run found, in sentences."""
     own = [step for step in steps if step.kind == "use" and step.asked["tool"] in desk.specialists]
-    said = _sentences_on_record(own, desk.all_tools, border)
-    found = tuple(border.name(said).values()) if said else ()
-    return found or ((_LOOKED_INTO,) if _specialist_results(own) else ())
+    on_record = _sentences_on_record(own, desk.all_tools, border)
+    sentences = tuple(border.name(on_record).values()) if on_record else ()
+    return sentences or ((_LOOKED_INTO,) if _specialist_results(own) else ())
 
 
 # The steps of the run, and of the earlier runs in an external agent's session.
@@ -424,14 +426,14 @@ def _specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
 def _approvals_of(steps: Sequence[Step]) -> dict[int, str]:
     """Return who approved a call and why, in a sentence, by the key of the call's step."""
     named = {step.key: step for step in steps}
-    found = {}
+    approvals = {}
     for step in steps:
         review = named.get(step.asked.get("allowed_by") or "") if step.kind == "use" else None
         request = named.get(review.asked.get("granted") or "") if review else None
         if request and request.reply:
             by, why = request.reply["by"], " ".join((request.reply.get("comment") or "").split())
-            found[step.pk] = f"Approved by {by}: “{why}”." if why else f"Approved by {by}."
-    return found
+            approvals[step.pk] = f"Approved by {by}: “{why}”." if why else f"Approved by {by}."
+    return approvals
 
 
 _position = attrgetter("position")
@@ -452,8 +454,8 @@ def sent_back_by(desk: str, steps: Iterable[Step], action: Action) -> str:
     calls = [(step.asked["action"], step.reply) for step in escalated if step.reply]
     calls = [(call, reply) for call, reply in calls if call["kind"] == "tool"]
     of_tool = [(call, reply) for call, reply in calls if call["name"] == action["name"]]
-    said = [reply for _, reply in (*of_tool, *calls[-1:])]
-    sent_back = [reply for reply in said if reply.get("decision") == EscalationState.SENT_BACK]
+    replies = [reply for _, reply in (*of_tool, *calls[-1:])]
+    sent_back = [reply for reply in replies if reply.get("decision") == EscalationState.SENT_BACK]
     return str(sent_back[-1]["by"]) if sent_back else ""
 
 
@@ -469,10 +471,10 @@ def _sentences_on_record(
     They have values: name them before storing. `now` has what tools would find at this moment,
     which replaces their findings.
     """
-    said: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for step in steps:
         tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
         if tool and tool.may_say and step.reply and not step.failed:
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
-                said |= tool.may_say(border.resolve(now.get(tool.name, step.reply)))
-    return said
+                sentences |= tool.may_say(border.resolve(now.get(tool.name, step.reply)))
+    return sentences

@@ -60,8 +60,8 @@ async def review_proposal(key: str, request: Review, journal: Journal, limits: L
     ruled = review(request.action, facts, limits, consent=consent, named=named)
     reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
     deciding = ruled.deciding
-    said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
-    return journal.finish(step, Reply(reply), **said)
+    words = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
+    return journal.finish(step, Reply(reply), **words)
 
 
 def _facts_now(
@@ -170,8 +170,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     if tool.by_agent:
         intent["report_due_at"] = reported_by(at, tool.timeout)
     journal.insert(Effect, intent, keys={"step_id": STEP_BY_KEY, "review_id": STEP_BY_KEY})
-    told = ("key", "tool", "args_sha256", "amount_minor", "currency")
-    sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
+    columns = ("key", "tool", "args_sha256", "amount_minor", "currency")
+    sealed = {name: intent[name] for name in columns} | {"escalation": intent["escalation_id"]}
     if due := intent["report_due_at"]:
         sealed["report_due_at"] = due.isoformat()
     journal.tell(Entry("effect.intended", sealed))
@@ -185,8 +185,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
     """Close the other approvals of this proposal: they allowed a different amount."""
     turn = turn_of(step.key)
-    asked = [s for s in list(journal.steps.values()) if s.kind == "escalate"]
-    others = [s for s in asked if not (granted and s.pk == granted.step_id)]
+    escalations = [s for s in list(journal.steps.values()) if s.kind == "escalate"]
+    others = [s for s in escalations if not (granted and s.pk == granted.step_id)]
     if not any(s.key.startswith(turn) for s in others):
         return []
     but = granted.pk if granted else None

@@ -124,10 +124,10 @@ async def _past_outcome(
     known = await in_database(_ledger_outcome, step)
     if known or not tool.by_agent:
         return known or await _settle_cut(tool, call, journal)
-    found = await _settle_unreported(tool, call)
-    if found.state is not EffectState.UNKNOWN:
-        return found
-    return await in_database(reported_failure, step) or found
+    outcome = await _settle_unreported(tool, call)
+    if outcome.state is not EffectState.UNKNOWN:
+        return outcome
+    return await in_database(reported_failure, step) or outcome
 
 
 def _is_report_overdue(step: Step) -> bool:
@@ -261,9 +261,9 @@ async def _settle_cut(tool: DeskTool, call: DeskCall, journal: Journal) -> CallO
     """
     if tool.touch is Touch.ONCE:
         return await _settle_failure(tool, call, f"tool_error:{tool.name}")
-    found = await _find_outcome(tool, call) if tool.find else None
-    if found:
-        return found
+    outcome = await _find_outcome(tool, call) if tool.find else None
+    if outcome:
+        return outcome
     switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
     if not switch:
         return None
@@ -300,9 +300,9 @@ async def _settle_failure(
         return refused
     for pause in (0.0,) if is_over else (0.0, tool.timeout):
         await asyncio.sleep(pause)
-        found = await _find_outcome(tool, call)
-        if found:
-            return found
+        outcome = await _find_outcome(tool, call)
+        if outcome:
+            return outcome
     return refused if tool.can_deny else _UNKNOWN
 
 
@@ -425,12 +425,12 @@ class ToolCall:
         # Masked before it is cut: half a card number would not be recognised.
         return str(redact(json.dumps(reply), self.limits))[:LONGEST]
 
-    def _note(self, said: Callable[[], str], seconds: float) -> None:
+    def _note(self, sentence: Callable[[], str], seconds: float) -> None:
         """Record that a reply came too late; the run may have ended long ago."""
         with self._lock:
             if not self._given_up:
                 return
-        facts = {"key": self.call.key, "tool": self.tool.name, "said": said()}
+        facts = {"key": self.call.key, "tool": self.tool.name, "said": sentence()}
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
             if run.erased_at:
@@ -482,10 +482,10 @@ def reported_failure(step: Step) -> CallOutcome | None:
 
     It counts only once the call can have no effect: a hold released earlier could be used twice.
     """
-    said = report_on(step)
-    if said is None or said["executed"]:
+    report = report_on(step)
+    if report is None or report["executed"]:
         return None
-    value = {"error": "agent_reports", **said["result"], "status": "error"}
+    value = {"error": "agent_reports", **report["result"], "status": "error"}
     return CallOutcome(EffectState.REFUSED, Reply(value))
 
 
