@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 # What takes long to import, and asks for no settings when it is.
 LIBRARIES = (
@@ -216,6 +217,8 @@ def _become(
     os.environ.clear()
     os.environ.update(env)
     sys.dont_write_bytecode = bool(env.get("PYTHONDONTWRITEBYTECODE"))
+    if lease := sys.modules.get("agents.engine.lease"):
+        vars(lease)["OWNER"] = uuid4().hex  # or those of one nursery were one worker
     if env.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.path[:0] = [place for place in env.get("PYTHONPATH", "").split(os.pathsep) if place]

@@ -14,7 +14,7 @@ from agents.core.states import RunState
 from tests import checker, clusters
 from tests.conformance import harness
 from tests.conformance.replay_server import Session
-from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
+from tests.e2e.workers import PATIENCE, SCRIPT, reach, settings_of, until
 from tests.engine.scene import REFUND_500, mails, payments, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.processes import running
@@ -116,7 +116,7 @@ def test_database_restart_loses_and_doubles_nothing(own: clusters.Cluster, dispa
             restarted.set()
 
             assert status(site, scene.eve, f"/runs/{run.pk}/") == 200
-            until(has_state(run, RunState.DONE))
+            reach(RunState.DONE, run)
             stream.next("#run", "USD 500.00 was refunded.")
             assert worker.poll() is None
 

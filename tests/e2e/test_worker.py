@@ -15,7 +15,7 @@ from agents.core.states import RunState
 from agents.models import Escalation, Run
 from tests import nursery
 from tests.conformance.replay_server import ReplayServer
-from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
+from tests.e2e.workers import PATIENCE, SCRIPT, reach, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import ROOT, environment, logging_to, running
 
@@ -36,7 +36,7 @@ def model(server: ReplayServer) -> ReplayServer:
 
 def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
     named: Any = {"cwd": ROOT, "env": environment(), "is_set_up": True}
-    return nursery.run(["manage.py", *arguments], timeout=60, **named)
+    return nursery.run(["manage.py", *arguments], timeout=PATIENCE, **named)
 
 
 def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,7 @@ def test_refund_is_paid_once_although_its_worker_dies(
 ) -> None:
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)):
-        until(has_state(run, RunState.WAITING))
+        reach(RunState.WAITING, run)
     assert decide(run, "800").returncode == 0
 
     # This process's points start anew, so its tool calls are the refund and the letter.
@@ -64,7 +64,7 @@ def test_refund_is_paid_once_although_its_worker_dies(
     assert fresh(run).state == RunState.RUNNING
     recover(run.pk)
     with running("manage.py", "work", **settings_of(model)):
-        until(has_state(run, RunState.DONE))
+        reach(RunState.DONE, run)
 
     assert payments(run) == [80000]
     assert mails(run) == [80000]
@@ -86,7 +86,7 @@ def test_worker_killed_during_a_model_call_is_replaced(scene: Scene, model: Repl
 
     recover(run.pk)
     with running("manage.py", "work", **settings_of(model)):
-        until(has_state(run, RunState.WAITING))
+        reach(RunState.WAITING, run)
 
     assert run.steps.get(key="1/propose").attempts == 2
     assert run.steps.filter(key="1/propose").count() == 1
@@ -96,7 +96,7 @@ def test_worker_killed_during_a_model_call_is_replaced(scene: Scene, model: Repl
 def test_stopped_worker_exits_0_and_releases_its_run(scene: Scene, model: ReplayServer) -> None:
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)) as worker:
-        until(has_state(run, RunState.WAITING))
+        reach(RunState.WAITING, run)
         worker.terminate()
         assert worker.wait(PATIENCE) == 0
 
@@ -116,12 +116,12 @@ def test_worker_frozen_past_its_lease_writes_nothing(
         ended = Run.objects.filter(pk=run.pk, lease_ends_at__lt=Now() - timedelta(seconds=2))
         until(ended.exists)  # its sign of life in the queue, too, is older than a lease
         with running("manage.py", "work", **own):
-            until(has_state(run, RunState.WAITING))
+            reach(RunState.WAITING, run)
         events = run.events.count()
         os.kill(frozen.pid, signal.SIGCONT)
         until(lambda: b"not renewed" in log.read_bytes())
         another = scene.launch()
-        until(has_state(another, RunState.WAITING))
+        reach(RunState.WAITING, another)
 
     line, *_ = log.read_text().splitlines()  # on a busy machine it may stand still once more
     assert " WARNING " in line

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 
-from agents.core.states import RunState
+from agents.core.states import ENDED, RunState
 from agents.models import Run
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import fresh
+from tests.processes import LONGEST
 
 SCRIPT = [
     '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}',
@@ -16,7 +17,7 @@ SCRIPT = [
     '"args": {"user_id": 42, "amount_usd": 800, "message": "done"}}',
     '{"kind": "final", "answer": "USD 800.00 was refunded."}',
 ]
-PATIENCE = 120.0  # seconds, on a busy machine
+PATIENCE = float(LONGEST)  # what is waited for begins with the start of a process
 
 
 def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
@@ -41,5 +42,13 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def has_state(run: Run, state: RunState) -> Callable[[], bool]:
-    return lambda: fresh(run).state == state
+def reach(state: RunState, *runs: Run) -> None:
+    """Wait until runs have a state; fail at once if one has ended in another."""
+
+    def all_have() -> bool:
+        now = [fresh(run) for run in runs]
+        told = [(run.state, run.stop_reason, run.attempts) for run in now]
+        assert not any(run.state in ENDED - {state} for run in now), told
+        return all(run.state == state for run in now)
+
+    until(all_have)

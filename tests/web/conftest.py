@@ -7,7 +7,14 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.processes import running
-from tests.web.serving import Desk, chromium, desk_of, serve
+from tests.web.serving import Desk, chromium, desk_of, note_pages, serve
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: Any, call: pytest.CallInfo[None]) -> None:
+    """Add what the pages of a failed test show, before its report is made."""
+    if call.excinfo and "browser" in item.funcargs:
+        note_pages(call.excinfo.value, item.funcargs["browser"])
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests import browsers
 from tests.engine.scene import go
 from tests.live.watching import cookie_of
 from tests.ports import free_port
-from tests.processes import running
+from tests.processes import LONGEST, running
 
 # Playwright runs an event loop in this thread, where Django would refuse its ORM.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -72,7 +72,7 @@ def serving(port: int = 0, **more: str) -> Iterator[tuple[str, int]]:
     port = port or free_port()
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
     with running("manage.py", "serve", "--port", str(port), **more) as server:
-        end = time.monotonic() + 180
+        end = time.monotonic() + LONGEST
         while not is_up(port):
             assert time.monotonic() < end, "the server did not come up"
             time.sleep(0.05)
@@ -87,8 +87,23 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(browsers.MISSING)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
+        try:
+            yield browser
+        except Exception as error:
+            note_pages(error, browser)
+            raise
         browser.close()
+
+
+def note_pages(error: BaseException, browser: Browser) -> None:
+    """Add to a failure what each open page shows, and what its browser complained about."""
+    for page in [page for context in browser.contexts for page in context.pages]:
+        said = [f"{one.type}: {one.text}" for one in page.console_messages() if one.type == "error"]
+        said += map(str, page.page_errors())
+        for part in ("title", "h1", "#card h2", "[role=alert]:visible", ":focus"):
+            with suppress(Error):  # it has none
+                said.append(f"{part}: {page.locator(part).first.text_content(timeout=2000)!r}")
+        error.add_note("\n  ".join([f"Open page: {page.url}", *said[-9:]]))
 
 
 def open_page(browser: Browser, **context: Any) -> Page:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Membership, Role, Run
-from tests.e2e.workers import has_state, until
+from tests.e2e.workers import reach, until
 from tests.engine.scene import Scene, decide_request, fresh, has_ended, mails, payments
 from tests.limits import first_limit
 from tests.ports import free_port
@@ -449,7 +449,7 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(
     page.locator("#subject").fill("Anna")
     page.locator("form:has(#goal) button[type=submit]").click()
     run = Run.objects.get()
-    until(has_state(run, RunState.WAITING))
+    reach(RunState.WAITING, run)
     page.reload()
     expect(page.locator(WAITS)).to_be_visible()
     page.locator("details:has(form[action$='/cancel/']) > summary").click()
