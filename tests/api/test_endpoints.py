@@ -103,24 +103,6 @@ def test_a_body_that_is_not_as_declared_is_refused(
     assert not Run.objects.exists()
 
 
-def test_a_session_without_a_subject_says_which_field_gives_it(caller: Caller) -> None:
-    answer = caller.post("/runs", {**OPEN, "subject": ""})
-
-    assert (answer.status_code, answer.json()["code"]) == (422, "no_subject")
-    assert answer.json()["detail"].endswith(" Send it as `subject`.")
-
-
-@pytest.mark.parametrize(("path", "allow"), [("/runs", "POST"), ("/calls/7", "GET")])
-def test_another_method_is_refused_as_all_else_is(caller: Caller, path: str, allow: str) -> None:
-    answer = caller.client.delete(
-        f"/api/v1{path}", headers={"authorization": f"Bearer {caller.key}"}
-    )
-
-    assert (answer.status_code, answer["Allow"]) == (405, allow)
-    assert answer["Content-Type"] == "application/problem+json"
-    assert (answer.json()["code"], answer.json()["status"]) == ("not_allowed", 405)
-
-
 @pytest.mark.parametrize("argument", ["charged\0twice", ["\0"], {"\0": 1}])
 def test_what_no_database_keeps_is_refused_in_arguments(caller: Caller, argument: object) -> None:
     call = {"tool": "issue_refund", "arguments": {"user_id": 42, "reason": argument}}
@@ -517,9 +499,3 @@ def test_what_goes_wrong_here_is_said_to_a_program_too(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer.headers.get("Retry-After", "") == again
     assert str(error) not in answer.content.decode()
-
-
-def test_the_root_of_the_api_is_no_page(caller: Caller) -> None:
-    answer = caller.client.get("/api/v1/")
-
-    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")

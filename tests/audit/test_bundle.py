@@ -133,14 +133,6 @@ def test_a_copy_that_nobody_touched_holds(copy: Copy, heads_file: Path, mark: by
     assert (code, said.splitlines()[0]) == (0, f"{events} events in 2 chains hold, heads: 1.")
 
 
-def test_what_was_not_checked_is_said(copy: Copy) -> None:
-    code, said = copy.verify()
-
-    assert code == 4
-    assert "NOT PROVED: that the seals are genuine" in said
-    assert "NOT PROVED: that nothing is missing at its end" in said
-
-
 def edit(copy: Copy) -> None:
     copy.events()[2]["actor"] = "somebody else"
 
@@ -213,15 +205,6 @@ def test_older_copy_is_found_by_other_heads(copy: Copy) -> None:
     assert copy.verify()[0] == 4
     assert code == 3
     assert said.startswith(f"run/{copy.run}: event 1: head 1, kept elsewhere, sealed")
-
-
-def test_a_key_that_is_not_given_is_said(copy: Copy) -> None:
-    (copy.folder / "keys").write_text("another-key-of-at-least-32-characters\n")
-
-    code, said = copy.verify("--keys", "keys")
-
-    assert code == 3
-    assert "with a key that is not given" in said
 
 
 @pytest.mark.parametrize("lost", [2, 100, 1000])

@@ -222,16 +222,6 @@ def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
         assert copy.verify(*given)[0] == 3, (attack.__name__, anew)
 
 
-def test_the_policy_is_told_as_it_holds_in_the_pattern(scene: Scene) -> None:
-    run = scene.launch_scenario("reply")
-
-    policy = words(page_of(run, auditor_of(scene))).partition("The policy as it was")[2]
-
-    assert "Tools Look up customer, Send reply " in policy
-    assert "Working time 1 h" in policy
-    assert "Issue refund" not in policy
-
-
 def test_erased_runs_rest_is_shown_and_proved(
     heads_file: Path, settings: Any, tmp_path: Path, golden: Golden
 ) -> None:

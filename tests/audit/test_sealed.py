@@ -330,31 +330,6 @@ def test_inserted_head_is_neither_followed_nor_filed(
     assert faults() == []
 
 
-def test_heads_file_without_final_newline_keeps_its_head(
-    run: Run, scene: Scene, heads_file: Path
-) -> None:
-    before = snapshot()
-    another = seal_another(scene)
-    heads_file.write_bytes(heads_file.read_bytes().removesuffix(b"\n"))
-    unseen(lambda _: put_back(before, another), run)
-
-    assert ("heads", 2) in faults()
-    assert command("seal_audit").code == 3
-    assert len(heads_file.read_bytes().splitlines()) == 2
-
-
-def test_a_last_line_that_is_left_out_is_told(run: Run, heads_file: Path) -> None:
-    heads_file.write_bytes(heads_file.read_bytes() + b'{"number":2,"at"')
-
-    assert "The last line of the heads outside is incomplete" in command("verify_audit").out
-
-
-def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Scene) -> None:
-    go(scene.launch(REFUND_500))
-
-    assert faults() == []
-
-
 @pytest.mark.proves("F44")
 def test_oldest_seal_is_checked_with_a_retired_key(run: Run, scene: Scene, settings: Any) -> None:
     settings.OPSCONSOLE_AUDIT_OLD_KEYS = [settings.OPSCONSOLE_AUDIT_KEY]
@@ -446,21 +421,6 @@ def test_refused_seal_is_logged_rarely_and_blocks_no_part(
     said = [one for one in caplog.records if "could not seal the record" in one.getMessage()]
     assert [(bool(one.exc_info), one.getMessage().count("\n")) for one in said] == [(False, 0)]
     assert measured == [True] * 3
-
-
-def test_sweep_without_news_does_not_look_again_soon(
-    run: Run,
-    settings: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    django_assert_num_queries: DjangoAssertNumQueries,
-) -> None:
-    monkeypatch.setattr(sealing, "_looked_at", None)
-    settings.OPSCONSOLE_SEAL_SECONDS = 300
-    at = Head.objects.get().at + timedelta(seconds=400)
-    assert sealing.seal_when_due(at=at) == 0
-
-    with django_assert_num_queries(0):
-        sealing.seal_when_due(at=at + timedelta(seconds=5))
 
 
 @pytest.mark.both

@@ -84,17 +84,6 @@ def test_a_new_member_can_sign_in_and_decide_up_to_the_limit(monkeypatch: Any) -
     assert told.items() <= said.facts.items()
 
 
-def test_who_has_a_sign_in_keeps_it(rita: User, monkeypatch: Any) -> None:
-    command("add_workspace", "other", "--name", "Other", "--desk", "bank")
-
-    ended = add(monkeypatch, "other", "rita", "viewer")
-
-    assert ended.code == 0
-    rita.refresh_from_db()
-    assert not rita.check_password(PASSWORD)
-    assert Membership.objects.filter(user=rita).count() == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "password", "code", "says"),
     [
@@ -158,18 +147,6 @@ def test_forbidden_or_missing_target_exits_with_3(rita: User) -> None:
     assert (team.code, "There is no team 'leads'" in team.err) == (3, True)
 
 
-@pytest.mark.parametrize(
-    ("limit", "minor", "says"),
-    [("800", 80000, "USD 800.00"), ("0", 0, "USD 0.00"), ("none", None, "any amount")],
-)
-def test_a_limit_is_set(rita: User, limit: str, minor: int | None, says: str) -> None:
-    ended = command("set_limit", "shop", "rita", limit)
-
-    assert ended.code == 0
-    assert says in ended.out
-    assert Membership.objects.get(user=rita).limit_minor("refunds", "USD") == minor
-
-
 @pytest.mark.parametrize("grants", [Grants.NONE, Grants.LISTED])
 def test_limits_of_listed_people_bind_every_desk(rita: User, grants: Grants) -> None:
     Membership.objects.update(grants=grants)
@@ -204,12 +181,3 @@ def test_a_team_is_made_renamed_and_emptied(rita: User) -> None:
     said = [(ended.code, ended.out.strip()) for ended in (made, emptied)]
     assert said == [(0, "Leads (leads): rita"), (0, "Seniors (leads): nobody")]
     assert command("verify_audit").code == 0
-
-
-def test_a_program_that_plays_a_person_stays_one_in_another_role(shop: Workspace) -> None:
-    user = workspaces.ensure_simulated_person(workspace=shop, role=Role.REVIEWER, at=timezone.now())
-
-    ended = command("set_role", "shop", user.username, "viewer")
-
-    assert ended.code == 0
-    assert Membership.objects.get(user=user).is_simulated

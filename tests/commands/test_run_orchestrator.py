@@ -22,16 +22,6 @@ def report(goal: str, *more: str) -> Ended:
     return command("run_pattern", "orchestrator", "--goal", goal, *more)
 
 
-def test_the_trace_reads_as_one_line_a_task() -> None:
-    ended = report(GOAL)
-
-    assert ended.out.splitlines()[:3] == [
-        "  t1  sales_worker: done, 1 attempt",
-        "  t2  payments_worker: done, 1 attempt",
-        "  t3  inventory_worker: done, 1 attempt",
-    ]
-
-
 @pytest.mark.parametrize(
     ("goal", "days", "region"),
     [

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import go, set_scene
@@ -13,37 +12,11 @@ from tests.engine.scene import go, set_scene
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ASKS = "Anna (user_id=42) asks which plan she has."
-DRIFTS = "Anna (customer 42) asks: is her last charge settled, as you promised on the phone?"
 
 
 def workflow(name: str, goal: str, *more: str) -> Ended:
     options = ("--workflow", name, "--goal", goal, "--subject", "42")
     return command("run_pattern", "workflow", *options, *more)
-
-
-def test_a_drift_that_nobody_admits_is_caught_and_reoriented() -> None:
-    ended = workflow("customer-reply", DRIFTS, "--json")
-
-    rounds = [entry for entry in ended.document["history"] if entry["step"] == "draft"]
-    assert [entry["post"]["met_commitment"] for entry in rounds] == [True, True]
-    assert [entry["verdict"]["verdict"] for entry in rounds] == ["reorient", "continue"]
-    assert rounds[0]["verdict"]["reason"] == "It claims a refund."
-    assert "refunded in full" not in SentMail.objects.get().body
-
-
-def test_the_phases_are_printed_with_what_came_of_them() -> None:
-    ended = workflow("customer-reply", DRIFTS)
-
-    assert "     draft SUPERVISE round 1: reorient" in ended.out.splitlines()
-    assert "No money was moved. A reply was sent to customer 42." in ended.out.splitlines()
-
-
-def test_the_simulated_person_may_sign_off_in_the_demo() -> None:
-    ended = workflow("exception-memo", ASKS, "--human", "as-is", "--json")
-
-    assert ended.code == 0
-    assert ended.document["outputs"]["recommendation"] == "keep to the terms"
-    assert ended.document["history"][-1]["person"]["by"] == "simulated-reviewer"
 
 
 def test_a_person_corrects_from_the_command_line() -> None:

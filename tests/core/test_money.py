@@ -99,14 +99,6 @@ def test_what_a_page_writes_is_read_again(minor: int, currency: str) -> None:
         assert minor_of_typed(text, currency) == minor
 
 
-@pytest.mark.parametrize(
-    ("number", "minor"),
-    [(1000, 100000), (1e3, 100000), (10.1, 1010), (0.1, 10), (-5, -500), (0, 0), (1199.99, 119999)],
-)
-def test_a_number_of_whole_cents(number: float, minor: int) -> None:
-    assert minor_of_number(number) == minor
-
-
 @pytest.mark.proves("I6")
 @pytest.mark.parametrize(
     "number",
@@ -126,21 +118,3 @@ def test_what_is_written_is_read_again(minor: int) -> None:
 @given(st.integers(-MAX_MINOR // 100, MAX_MINOR // 100))
 def test_what_a_model_is_told_comes_back_exactly(minor: int) -> None:
     assert minor_of_number(to_model_units({"amount_minor": minor})["amount_usd"]) == minor
-
-
-def test_people_are_told_currency_and_cents() -> None:
-    assert [format_money(120000, "USD"), format_money(1, "USD"), format_money(-50, "USD")] == [
-        "USD 1,200.00",
-        "USD 0.01",
-        "−USD 0.50",
-    ]
-
-
-def test_only_minor_units_are_told_anew() -> None:
-    inside = {"a": [{"amount_minor": 5, "x": 1}], "note_minor": "text", "b": {"c_minor": 120000}}
-
-    assert to_model_units(inside) == {
-        "a": [{"amount_usd": 0.05, "x": 1}],
-        "note_minor": "text",
-        "b": {"c_usd": 1200.0},
-    }

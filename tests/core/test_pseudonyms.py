@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.redact import (
-    GONE,
-    KINDS,
-    PSEUDONYM,
-    Pseudonyms,
-    mask_json,
-    name_of,
-    without_values,
-)
+from agents.core.redact import GONE, KINDS, PSEUDONYM, Pseudonyms, mask_json, name_of
 from agents.core.redact import NAME as NAMED
 
 KEY = "a key that never changes"
@@ -133,13 +125,6 @@ def test_two_addresses_as_keys_of_one_object_stay_two() -> None:
     assert gone == {"[e-mail]": 3, "[e-mail] (2)": 4, "[e-mail] (3)": 5}
 
 
-def test_masking_twice_changes_nothing_more() -> None:
-    of = names()
-    once = mask_json(f"token: anna@example.com, {IBAN}", ALL, namer=of)
-
-    assert mask_json(once, ALL, namer=of) == once
-
-
 def test_a_name_hides_no_value_beside_it() -> None:
     of = names(("emails", "anna@example.com"))
     [own] = of.values
@@ -207,13 +192,6 @@ def test_an_own_name_grown_together_with_something_is_told(glued: str) -> None:
     assert {place for place, _ in of.unknown_in(read)} == {"to"}
 
 
-def test_what_is_near_to_no_name_stays_as_it_is() -> None:
-    of = names(("emails", "anna@example.com"))
-    reply = json.dumps({"answer": "Order 12345-67890 [see ABCDE-FGHJK] (7Q2MK3XW9T)", "n": [1, 2]})
-
-    assert of.heal(reply) == reply
-
-
 @pytest.mark.parametrize(
     ("args", "field"),
     [
@@ -236,22 +214,6 @@ def test_what_looks_like_a_name_and_is_not_the_runs_own_is_told(args: Any, field
     of = names(("emails", "anna@example.com"))
 
     assert [place for place, _ in of.unknown_in(args)] == [field]
-
-
-@pytest.mark.parametrize(
-    "text", ["email-newsletter", "iban-check", "EMAIL-2", "an e-mail, 7Q2MK3XW9T", "IBAN 12345678"]
-)
-def test_ordinary_words_look_like_no_name(text: str) -> None:
-    of = names(("emails", "anna@example.com"))
-    [own] = of.values
-
-    assert list(of.unknown_in({"a": text, "b": own, own: "c"})) == []
-
-
-def test_text_without_values_ignores_names_and_values() -> None:
-    goal = f"Pay {IBAN} and write to 'anna@example.com'."
-
-    assert without_values(mask_json(goal, ALL, namer=names())) == without_values(goal)
 
 
 @pytest.mark.parametrize("part", ["EMAIL-", "a@b.cd,", "7Q2MK-", "[", "1 ", "EMAIL-7Q2MK3XW9T"])

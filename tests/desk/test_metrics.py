@@ -49,14 +49,6 @@ def test_a_lasting_demo_book_is_filled_up_as_its_copies_are(book: Book) -> None:
     )
 
 
-@pytest.mark.parametrize("read", [report.sales, report.payments, report.inventory])
-@pytest.mark.parametrize(("day", "region"), [("2026-02-27", "US"), (DAY, "EU"), ("x", "")])
-def test_what_is_not_there_is_nothing(
-    book: Book, read: Callable[..., Any], day: str, region: str
-) -> None:
-    assert read(book_id=book.pk, day=day, region=region) is None
-
-
 @pytest.mark.both
 @pytest.mark.parametrize(
     ("read", "column"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.desks.refunds import billing
-from agents.desks.refunds.models import Charge, Customer, Refund, Subscription
+from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund, standing
 
@@ -159,54 +159,9 @@ def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
     assert standing(book) == (0, 0)
 
 
-def test_two_keys_have_two_references_and_a_key_keeps_its_own(book: Book) -> None:
-    one, two = (billing.pay(**refund(book, amount_minor=1, key=key)) for key in ("a", "b"))
-
-    assert one.reference != two.reference
-    assert one.reference.startswith("rf_42_")
-    assert billing.pay(**refund(book, amount_minor=1, key="a")).reference == one.reference
-
-
-@pytest.mark.both
-def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
-    for hours, key in enumerate(["first", "second", "third"]):
-        at = AT + timedelta(hours=hours)
-        billing.pay(**refund(book, amount_minor=100, key=key, at=at))
-    billing.reserve(**refund(book, amount_minor=100, key="held"))
-    billing.pay(**refund(book, customer_number=7, amount_minor=100, key="Max's"))
-
-    _, paid = billing.account_with_refunds(book_id=book.pk, customer_number=42, at=AT)
-
-    assert [receipt.key for receipt in paid] == ["third", "second", "first"]
-
-
-NOBODY = [1, 0, -42, 2**63, -(2**63) - 1, 10**30, -(10**30)]
-ANNA: dict[str, Any] = {
-    "user": {"id": 42, "name": "Anna", "country": "US", "tier": "enterprise"},
-    "billing": {
-        "plan": "annual_enterprise",
-        "currency": "USD",
-        "last_charge_minor": 120000,
-        "days_since_payment": 10,
-    },
-}
-
-
 def newest_charge(**asked: Any) -> billing.ChargeFacts | None:
     known = billing.account(**asked)
     return known.charge if known else None
-
-
-@pytest.mark.parametrize(
-    ("number", "plan", "price", "days"), [(42, "pro_monthly", 4900, 10), (7, "free", 0, 120)]
-)
-def test_a_demo_customer_has_a_subscription(number: int, plan: str, price: int, days: int) -> None:
-    book = demo_book()
-
-    kept = Subscription.objects.get(customer__book=book, customer__number=number)
-
-    assert (kept.plan, kept.price_minor, kept.currency) == (plan, price, "USD")
-    assert kept.first_paid_at == AT - timedelta(days=days)
 
 
 def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
@@ -221,18 +176,6 @@ def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
     assert fresh.is_isolated
 
 
-@pytest.mark.both
-@pytest.mark.parametrize("number", NOBODY)
-def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
-    book = demo_book()
-    asked: dict[str, Any] = {"book_id": book.pk, "customer_number": number}
-
-    assert billing.customer_context(**asked, at=AT) is None
-    assert newest_charge(**asked, at=AT) is None
-    assert billing.customer_name(**asked) == ""
-    assert billing.account_with_refunds(**asked, at=AT) == (None, [])
-
-
 def test_a_customer_of_another_book_is_nobody() -> None:
     there, here = demo_book(), demo_book()
     anna = Customer.objects.get(book=there, number=42)
@@ -242,15 +185,6 @@ def test_a_customer_of_another_book_is_nobody() -> None:
     context = billing.customer_context(book_id=here.pk, customer_number=43, at=AT)
 
     assert context is None
-
-
-def test_a_customer_who_never_paid_has_no_charge() -> None:
-    book = demo_book()
-    charge_of(book).delete()
-
-    context = billing.customer_context(book_id=book.pk, customer_number=42, at=AT)
-
-    assert context == {"user": ANNA["user"], "billing": {}}
 
 
 @pytest.mark.both
@@ -273,19 +207,6 @@ def test_newest_charge_counts_then_the_later_entry(lock: bool) -> None:
 
     assert charge is not None
     assert charge.charge_id == entered[-1].pk
-
-
-@pytest.mark.both
-def test_what_is_held_cannot_be_refunded_again() -> None:
-    book = demo_book()
-    billing.pay(**refund(book, amount_minor=20000, key="paid"))
-    billing.reserve(**refund(book, amount_minor=30000, key="held"))
-
-    charge = newest_charge(book_id=book.pk, customer_number=42, at=AT)
-
-    assert charge is not None
-    assert (charge.refunded_minor, charge.held_minor) == (20000, 30000)
-    assert charge.refundable_minor == 70000
 
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e"])

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
@@ -12,7 +11,6 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.runtime import crashpoints
-from agents.engine.tools.letters import untold_effects
 from agents.models import Effect, Role, Run, Scope, SwitchStage
 from agents.overview.pages import overview
 from agents.runs import launching
@@ -141,20 +139,6 @@ def test_untold_paid_customer_needs_attention(scene: Scene, server: ReplayServer
     assert "opsconsole_refunds_untold 0.0" in eve.get("/metrics").text
 
 
-def test_a_customer_is_told_by_whichever_run_of_the_chain_writes(
-    scene: Scene, server: ReplayServer
-) -> None:
-    first = ended_after_paying(scene, server)
-    server.load("model", [LOST])
-    second = go(again(scene, first))
-    server.load("model", [CONTEXT, MAIL, FINAL])
-
-    third = go(again(scene, second))
-
-    assert mails(third) == [50000]
-    assert not overview(scene.omar, at=timezone.now()).attention
-
-
 NO_EMAIL = "nobody was told, because the agent sent no email"
 NO_AMOUNT = "no email states this amount"
 
@@ -188,13 +172,6 @@ def test_a_payment_is_told_by_a_letter_of_its_amount(
     banner = f"was not told of USD 500.00 It was carried out in this run, and {why}. Write to them."
     assert (banner in page) == bool(why)
     assert ("not told" in page) == bool(why)
-
-
-@pytest.mark.both
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="a plan of PostgreSQL's")
-def test_every_letter_is_looked_for_by_a_join() -> None:
-    """A subplan for each payment took six seconds of a page with 100,000 of them."""
-    assert "SubPlan" not in untold_effects(since=timezone.now()).explain()
 
 
 @pytest.mark.proves("F46")

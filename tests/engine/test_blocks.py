@@ -162,14 +162,6 @@ def test_a_look_that_is_blocked_costs_no_answer(scene: Scene, play: Callable[...
     assert results.result(run)["answer"] == "No money was moved."
 
 
-def test_a_slip_before_a_block_hides_no_call_that_was_not_made(
-    scene: Scene, play: Callable[..., Run]
-) -> None:
-    run = play(scene, CONTEXT, REFUND, MAIL, "Sure!", STRANGER, FINAL)
-
-    assert run.stop_reason == "supervisor_block:subject_mismatch"
-
-
 @pytest.mark.proves("I46")
 def test_odd_proposal_then_done_counts_as_nothing_done(
     scene: Scene, play: Callable[..., Run]
@@ -223,19 +215,6 @@ def test_excess_call_asks_nobody_and_is_not_answered(
     assert (turn.title, turn.word, turn.writes) == ("Issue refund", "Blocked", True)
     sentence = "This run has made the 1 call that its policy allows. Proposes: "
     assert turn.summary.startswith(sentence)
-
-
-def test_one_tool_called_too_often_is_told_likewise(scene: Scene, play: Callable[..., Run]) -> None:
-    part = {**STRICT.desks["refunds"], "tool_calls": {"get_refund_context": 1}}
-    publish(scene, desks={"refunds": part})
-
-    run = play(scene, CONTEXT, CONTEXT, REFUND, MAIL, FINAL)
-
-    assert (run.stop_reason, payments(run)) == ("success", [50000])
-    [block] = questions(run)[2]["blocked"]
-    assert block["sentence"] == (
-        "This run has made the 1 call of this tool that its policy allows."
-    )
 
 
 @pytest.mark.proves("I46")

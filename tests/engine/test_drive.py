@@ -15,7 +15,6 @@ from agents.core.requests import (
     Json,
     Reply,
     Request,
-    Stop,
     Strand,
     Together,
     Use,
@@ -170,27 +169,6 @@ def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:
     assert len(world.calls) == 4
 
 
-def test_one_flow_that_stops_leaves_the_others_their_outcome() -> None:
-    def stops() -> Flow:
-        yield Use("work", "t", {}, "")
-        raise Stop("enough")
-
-    def fails() -> Flow:
-        return (yield Use("broken", "t", {}, ""))
-
-    def both() -> Flow:
-        return (yield Together("all", {"a": stops(), "b": fails()}))
-
-    def perform(key: str, effect: Request) -> Json:
-        return Reply(failed="tool_error:t") if key.endswith("broken") else 1
-
-    strand = go(both(), MemoryWorld(perform))
-
-    assert strand.outcome is not None
-    ended = strand.outcome.value
-    assert (ended["a"].stopped, ended["b"].stopped) == ("enough", "tool_error:t")
-
-
 def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
     def asks(version: int) -> Flow:
         return (yield Ask("ask", "worker", {"version": version}))
@@ -200,22 +178,6 @@ def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
 
     with pytest.raises(Diverged):
         go(asks(2), world)
-
-
-def test_nothing_is_begun_beside_a_flow_that_has_diverged() -> None:
-    def asks(version: int) -> Flow:
-        return (yield Ask("ask", "worker", {"version": version}))
-
-    def both(version: int, *more: str) -> Flow:
-        flows = {name: asks(version) for name in (*more, "known")}
-        return (yield Together("both", flows))
-
-    world = MemoryWorld(lambda key, effect: 1)
-    go(both(1), world)
-
-    with pytest.raises(Diverged):
-        go(both(2, "new", "another"), world)
-    assert world.calls == ["both/known/ask"]
 
 
 def test_flows_stay_within_their_limit_and_all_end() -> None:

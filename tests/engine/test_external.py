@@ -378,20 +378,6 @@ def test_whoever_owns_the_agent_later_may_not_decide_either(scene: Scene) -> Non
     decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
 
 
-def test_the_policy_of_any_desk_has_a_part_for_agents() -> None:
-    scene = bank_scene()
-    document = scene.workspace.policy.document if scene.workspace.policy else {}
-    bank = document["desks"]["bank"]
-    parts = {**bank.get("patterns", {}), "external": {"calls_per_minute": 1}}
-    desks = {**document["desks"], "bank": {**bank, "patterns": parts}}
-    scene.publish({**document, "desks": desks}, scene.add("chief", Role.ADMIN))
-    session = Session(scene, desk="bank", subject="main")
-
-    session.put("k0", ("read_account", {"account": "main"}))
-    with pytest.raises(proposing.TooFast):
-        session.put("k1", ("read_account", {"account": "main"}))
-
-
 def test_what_was_erased_is_told_as_erased(scene: Scene) -> None:
     session = Session(scene)
     session.propose("k0", ("get_refund_context", {"user_id": 7}))
@@ -503,23 +489,6 @@ def test_card_does_not_tell_what_the_console_did_not_see(golden: Golden) -> None
 
     card = rita.get(f"/approvals/{held(session).pk}/").text
     golden.check("external/unseen", {"rita": card})
-
-
-@pytest.mark.proves("I55")
-def test_at_any_desk_the_same_in_other_words_waits_for_a_person() -> None:
-    session = Session(bank_scene(), desk="bank", subject="main")
-    session.propose("k0", ("read_invoice", {"account": "main", "invoice": "INV-7"}))
-    first = session.propose("k1", transfer("P-101", "480.00", "INV-7"))
-    for held_first in Escalation.objects.filter(run=session.run, state=EscalationState.OPEN):
-        decide_request(held_first, User.objects.get(username="rita"), comment="as agreed")
-    session.drive()
-
-    again = session.propose("k2", transfer("P-101", "480.00", "The invoice of the energy supplier"))
-
-    assert first["status"] in ("executed", "waiting")
-    assert postings(session.run) == [("P-101", 48000)]
-    assert again["status"] == "waiting"
-    assert "policy.repeat" in held(session).review["escalating"]
 
 
 @pytest.mark.both
@@ -737,19 +706,6 @@ def test_a_question_without_an_answer_says_so_everywhere(scene: Scene, end: str)
     assert "Which plan is meant?" in card
 
 
-def test_the_page_of_an_agent_lists_what_it_was_told(scene: Scene, golden: Golden) -> None:
-    client, session = client_of(scene.add("ada", Role.ADMIN)), Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", ("issue_refund", {"user_id": 7, "amount_usd": 5, "reason": "x"}))
-    session.propose("k2", refund(1200))
-    client.get("/agents/")  # what every page reads anew is read once
-
-    with pinned():
-        told = client.get(f"/agents/{session.agent.pk}/").text
-
-    golden.check("external/agent", {"ada": told})
-
-
 @pytest.mark.proves("W34")
 def test_a_kill_switch_stops_the_writes_of_one_agent(scene: Scene) -> None:
     publish_for_agents(scene)
@@ -801,30 +757,6 @@ def test_waiting_call_names_its_rule_and_sentence(scene: Scene) -> None:
     refused = session.run.steps.filter(key__endswith="execute", failed="review_changed")
     assert refused.count() == 1
     assert (told["rule"], told["sentence"]) == (deciding["rule"], deciding["sentence"])
-
-
-def test_approval_shows_the_kill_switch_that_stopped_it(scene: Scene) -> None:
-    publish_for_agents(scene)
-    ada, session = scene.add("ada", Role.ADMIN), Session(scene)
-    session.propose("k0", LOOK)
-    session.propose("k1", refund(1200))
-    request = held(session)
-    decide_request(request, scene.rita, patch=patch_of(80000), comment="partly used")
-    scene.kill(ada, "odd")
-
-    session.drive()
-    release(scene, ada, SwitchStage.TRIAL)
-    release(scene, ada, SwitchStage.OFF)
-
-    request.refresh_from_db()
-    told, card = session.outcome("k1"), page(scene.rita, f"/approvals/{request.pk}/")
-    assert (told["reason"], request.not_carried_out) == ("killed", "killed")
-    assert "approved, not carried out: a kill switch was on" in words(card)
-    assert "Approved by rita" in words(page(scene.rita, "/"))
-    session.end("It could not be refunded.")
-    request.refresh_from_db()
-    assert request.not_carried_out == "killed"
-    assert faults() == set()
 
 
 @pytest.mark.both
@@ -982,21 +914,6 @@ def test_session_continues_once_its_order_is_settled(scene: Scene) -> None:
     decide_request(held(session), scene.rita, patch=patch_of(80000), comment="partly used")
     assert session.drive().stop_reason == "session_continued"
     assert payments(session.run) == [80000]
-
-
-def test_looks_that_may_run_side_by_side_are_given_out_together(scene: Scene) -> None:
-    session, (name, args) = Session(scene), LOOK
-    for key, side_by_side in (("k1", True), ("k2", True), ("k3", False)):
-        put: dict[str, Any] = {"name": name, "args": args, "side_by_side": side_by_side}
-        proposing.propose(
-            agent=session.agent, run_id=session.run.pk, key=key, at=timezone.now(), **put
-        )
-    go(session.run)
-
-    given = dict(session.agent.calls.values_list("key", "step"))
-    assert [bool(given[key]) for key in ("k1", "k2", "k3")] == [True, True, False]
-    session.drive()
-    assert [session.outcome(key)["status"] for key in given] == ["executed"] * 3
 
 
 def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> None:

@@ -22,14 +22,10 @@ from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import TOOL_THREADS
 from agents.engine.tools import admission, gateway
-from agents.engine.upkeep import sweep as sweeping
-from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from tests.engine.dying import die_at
-from tests.engine.memory import Crash
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -109,29 +105,6 @@ def test_what_nobody_could_ask_about_later_is_committed_at_once(
     calls = commits_before_calls(scene.launch(REFUND_500))
 
     assert calls == [0, 1, 3]
-
-
-@pytest.mark.both
-def test_a_call_that_only_reads_is_seen_while_it_takes_long(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, seen = scene.launch(REFUND_500), Event()
-
-    def slow(context: DeskCall, **args: Any) -> Any:
-        for _ in range(3000):
-            if run.steps.filter(kind="use", ended_at=None).exists():
-                seen.set()
-                break
-            time.sleep(0.01)
-        return CONTEXT(context, **args)
-
-    exchange(monkeypatch, "get_refund_context", function=slow)
-
-    assert go(run).stop_reason == "success"
-    assert seen.is_set()
-
-
-CONTEXT = TOOLS["get_refund_context"].function
 
 
 def hang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,23 +207,6 @@ def test_what_was_recorded_since_outweighs_a_persons_word(
 
     assert Effect.objects.get(run=run).state == EffectState.DONE
     assert run.steps.get(key="2/execute").reply == paid_late
-
-
-@pytest.mark.both
-def test_a_refusal_that_was_recorded_since_outweighs_it_too(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(context: DeskCall, **args: Any) -> Any:
-        raise OutcomeUnknown
-
-    exchange(monkeypatch, "issue_refund", function=unknown, find=None)
-    run = go(scene.launch(REFUND_500))
-    Effect.objects.filter(run=run).update(state=EffectState.REFUSED)
-
-    scene.decide(run, amount_minor=None)
-
-    assert Effect.objects.get(run=run).state == EffectState.REFUSED
-    assert run.steps.get(key="2/execute").failed == "tool_error:issue_refund"
 
 
 @pytest.mark.proves("F35")
@@ -489,23 +445,6 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
     assert Effect.objects.get(run=run).state == EffectState.DONE
 
 
-def test_failed_write_without_look_up_needs_a_person(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = TOOLS["issue_refund"].function
-
-    def pays_and_breaks(context: DeskCall, **args: Any) -> Any:
-        real(context, **args)
-        raise ConnectionError("the answer was lost")
-
-    exchange(monkeypatch, "issue_refund", function=pays_and_breaks, find=None)
-
-    run = go(scene.launch(REFUND_500))
-
-    assert (run.state, payments(run)) == (RunState.WAITING, [50000])
-    assert Escalation.objects.get(run=run).kind == "effect_unknown"
-
-
 def test_reply_in_time_counts_for_a_late_worker(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,27 +566,3 @@ def test_hanging_look_up_ends_after_a_calls_time(
 
     assert run.state == RunState.WAITING
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
-
-
-@pytest.mark.both
-def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def is_down(key: str) -> Any:
-        raise ConnectionError("nobody answers")
-
-    run, found = scene.launch(REFUND_500), TOOLS["issue_refund"].find
-    die_at(2, only="gateway.after_call")
-    with pytest.raises(Crash):
-        go(run)
-    crashpoints.watch(None)
-    launching.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
-    monkeypatch.setattr(sweeping, "ORPHANED", -ORPHANED)  # as if it had ended long ago
-    exchange(monkeypatch, "issue_refund", find=is_down)
-
-    sweep()
-    assert Effect.objects.get(run=run).state == EffectState.INTENDED
-
-    exchange(monkeypatch, "issue_refund", find=found)
-    sweep()
-    assert Effect.objects.get(run=run).state == EffectState.DONE

@@ -17,7 +17,6 @@ from agents.core.states import RunState
 from agents.engine import journal as journals
 from agents.engine.commit import Commit
 from agents.engine.journal import Journal
-from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import close_connections, in_database, retry_transient
 from agents.engine.turns import advance, asking
 from agents.engine.turns.advance import RunExecutor, _claim
@@ -90,26 +89,6 @@ def test_worker_goes_on_where_it_left_a_run_unless_it_moved(moves_between: int) 
     assert again.steps[request.key].ended_at is not None
 
 
-@pytest.mark.breaks("I32")
-def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
-    journal = claim_launched()
-
-    async def beside() -> None:
-        first = journal.begin("one", question("one"))
-
-        def work(at: object) -> None:
-            journal.finish(first, Reply({"text": "said"}))  # by a parallel strand
-            journal.under_lock(lambda commit: commit.send_steps().get())
-
-        await journal.transact(work)
-
-    asyncio.run(beside())
-    close_connections()
-
-    kept = Step.objects.get(run=journal.run)
-    assert (kept.reply, kept.ended_at is not None) == ({"text": "said"}, True)
-
-
 @pytest.mark.breaks("I23")  # a run that the test puts back into the queue
 def test_a_decision_made_while_the_steps_are_read_is_not_undone(
     monkeypatch: pytest.MonkeyPatch,
@@ -157,30 +136,6 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
     retry_transient(journal.flush_unfenced)
 
     assert journal.run.events.filter(kind="effect.done").count() == 1
-
-
-@pytest.mark.breaks("I32")
-def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
-    journal = claim_launched()
-
-    async def beside() -> None:
-        first = journal.begin("one", question("one"))
-
-        def end(point: str) -> None:  # once the commit's content was taken
-            if point == "journal.before_commit":
-                journal.finish(first, Reply({"text": "said"}))
-
-        crashpoints.watch(end)
-        try:
-            await journal.flush()
-        finally:
-            crashpoints.watch(None)
-
-    asyncio.run(beside())
-    close_connections()
-
-    said = journal.run.events.filter(kind="step.done").count()
-    assert (said, Step.objects.get(run=journal.run).ended_at) == (0, None)
 
 
 @pytest.mark.breaks("I32")
@@ -324,25 +279,3 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
 
     assert [type(each) for each in came_to] == [OperationalError, OperationalError]
     assert begun(journal) == []
-
-
-def test_commit_waits_for_another_under_way() -> None:
-    journal, reached, go_on = claim_launched(), Event(), Event()
-
-    def note_refusal(commit: Commit) -> None:
-        reached.set()
-        go_on.wait(60)
-        commit.say("effect.refused", {"key": "it"})
-
-    async def side_by_side() -> bool:
-        journal.under_lock(note_refusal)
-        other = asyncio.create_task(journal.flush())
-        await asyncio.to_thread(reached.wait, 60)
-        own = asyncio.create_task(journal.flush())  # nothing waits: the other worker has it
-        done, _ = await asyncio.wait([own], timeout=0.1)
-        go_on.set()
-        await asyncio.gather(own, other)
-        return bool(done)
-
-    assert not asyncio.run(side_by_side())
-    close_connections()

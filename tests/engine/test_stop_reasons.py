@@ -14,7 +14,6 @@ from agents import results
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
-from agents.engine.turns import asking
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.words import end_sentence
@@ -205,21 +204,6 @@ def test_paid_customer_is_told_after_the_time_limit(
 
     assert run.stop_reason == "max_seconds"
     assert (payments(run), mails(run)) == ([50000], told)
-
-
-@pytest.mark.parametrize(
-    "key", ["within-limit", "rerouted", "morning-report", "reoriented", "capped"]
-)
-def test_every_pattern_has_time_for_a_slow_model(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    monkeypatch.setattr(asking, "simulated_pause", lambda run, role: 60.0)
-
-    run = go(scene.launch_scenario(key))
-
-    assert run.stop_reason == "success"
-    asked = run.steps.filter(kind="ask")
-    assert all(step.seconds >= 60 for step in asked)
 
 
 def test_steps_are_a_budget_and_running_out_is_no_success(

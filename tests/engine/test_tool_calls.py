@@ -18,7 +18,7 @@ from agents.runs.listing import RunFilter, find_runs
 from agents.runs.messages import messages_of
 from tests.conformance import harness
 from tests.desks import bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
+from tests.engine.scene import REFUND_500, Scene, fresh, go
 from tests.llm.tool_server import Calls, speaking_tools
 from tests.web.test_pages import client_of
 
@@ -165,30 +165,6 @@ def test_a_call_that_is_written_as_text_is_a_proposal(form: str) -> None:
     assert bank.postings(run) == [("P-101", 48000)]
 
 
-def test_an_answer_may_be_a_bare_number() -> None:
-    run = at_bank("How many payees are blocked?")
-
-    with model([PAYEES], "1", usage={"prompt_tokens": -1, "completion_tokens": -1}):
-        run = go(run)
-
-    assert (run.stop_reason, note_of(run)) == ("success", "1")
-    first = run.steps.filter(kind="ask").earliest("position")
-    # Where nobody counts, what was offered and what was called is counted too.
-    assert (first.tokens_in > 800, first.tokens_out > 10) == (True, True)
-
-
-def test_text_ends_a_run_if_the_server_ignores_required() -> None:
-    run = at_bank("What is on the account?")
-
-    with model([("read_account", {"account": "main"})], "EUR 5,000.00 is on it.") as asked:
-        run = go(run)
-
-    assert run.state == "done"
-    names = {tool["function"]["name"] for tool in asked[1]["tools"]}
-    assert names == {"read_account", "read_payees", "read_invoice", "final_answer"}
-    assert note_of(run) == "EUR 5,000.00 is on it."
-
-
 def test_probe_counts_returned_calls_and_lasts_a_day() -> None:
     scene = bank.bank_scene()
     first, second = at_bank(scene=scene), at_bank(scene=scene)
@@ -243,25 +219,6 @@ def test_reference_runs_are_asked_for_json(scene: Scene) -> None:
         run = go(run)
 
     assert "tools" not in asked[0]
-
-
-def test_the_first_desk_s_tools_are_offered_too(scene: Scene) -> None:
-    run = scene.launch(REFUND_500)
-    args = {"user_id": 42, "amount_usd": 500, "reason": "as asked"}
-    mail = {"user_id": 42, "amount_usd": 500, "message": "Done."}
-
-    with model(
-        [("get_refund_context", {"user_id": 42})],
-        [("issue_refund", args), ("send_refund_email", mail)],
-        "Refunded.",
-        calls="on",
-    ) as asked:
-        run = go(run)
-
-    assert (run.stop_reason, payments(run)) == ("success", [50000])
-    assert '"amount_usd": 500' in asked[-1]["messages"][-3]["content"]
-    assert all(tool["function"]["description"] for tool in asked[0]["tools"])
-    assert results.result(run)["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -322,20 +279,6 @@ def test_who_had_to_call_something_is_told_once_what_it_made_up(
     assert (run.state, run.escalations.count()) == (state, held)
     assert bank.postings(run) == []
     assert "Told the agent" in client_of(scene.omar).get(f"/runs/{run.pk}/").text
-
-
-def test_an_amount_that_merely_stands_on_record_is_made_up_too(scene: Scene) -> None:
-    run = scene.launch("Look at customer 42 and tell me what could be refunded.")
-    refund = {"user_id": 42, "amount_usd": 1000, "reason": "the limit"}
-
-    with model(
-        [("get_refund_context", {"user_id": 42}), ("issue_refund", refund)],
-        [end("USD 1,200.00 was paid.", "answer")],
-        calls="on",
-    ):
-        run = go(run)
-
-    assert (run.state, run.escalations.count(), payments(run)) == ("done", 0, [])
 
 
 def test_honest_ends_are_not_asked_about() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,15 +92,3 @@ def test_what_has_begun_goes_on_before_what_is_new(dispatch: str) -> None:
     Run.objects.filter(pk=begun.pk).update(fence=3)
 
     assert FairShare().choose([]).runs == [begun.pk, new.pk]
-
-
-@pytest.mark.django_db
-def test_one_question_is_asked_while_there_is_room_for_all(dispatch: str) -> None:
-    scene = set_scene()
-    runs = [scene.launch(REFUND_500) for _ in range(3)]
-
-    with CaptureQueriesContext(connection) as asked:
-        turn = FairShare().choose([])
-
-    assert turn.runs == [run.pk for run in runs]
-    assert len(asked) <= 2

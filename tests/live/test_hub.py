@@ -16,43 +16,6 @@ from tests.engine.scene import go, set_scene
 RUN, ACTIVITY = RunTopic(uuid4()), ActivityTopic((1,))
 
 
-def update(topic: RunTopic | ActivityTopic, version: str) -> Update:
-    return Update(topic, version, b"data: %s\n" % version.encode())
-
-
-def messages(viewer: Viewer, count: int, *, seconds: float = 30) -> list[bytes]:
-    async def read() -> list[bytes]:
-        return [await asyncio.wait_for(viewer.message(), seconds) for _ in range(count)]
-
-    return asyncio.run(read())
-
-
-def test_a_slow_reader_is_sent_the_newest_state_once() -> None:
-    viewer = Viewer([RUN, ACTIVITY], seen="")
-    for version in range(1000):
-        viewer.offer(update(RUN, str(version)))
-
-    assert messages(viewer, 1) == [b"id: r999\ndata: 999\n\n"]
-    with pytest.raises(TimeoutError):
-        messages(viewer, 1, seconds=0.1)
-
-
-def test_an_id_tells_all_that_the_viewer_has() -> None:
-    viewer = Viewer([RUN, ACTIVITY], seen="r7.a3")
-    viewer.offer(update(RUN, "7"))
-    viewer.offer(update(ACTIVITY, "4"))
-
-    assert messages(viewer, 1) == [b"id: r7.a4\ndata: 4\n\n"]
-
-
-@pytest.mark.parametrize("seen", ["", "x", "r", "....", "r1.r2", "a" * 5000])
-def test_an_odd_place_to_resume_at_means_all_is_new(seen: str) -> None:
-    viewer = Viewer([RUN], seen=seen)
-    viewer.offer(update(RUN, "7"))
-
-    assert messages(viewer, 1) == [b"id: r7\ndata: 7\n\n"]
-
-
 @pytest.mark.django_db(transaction=True)
 def test_no_text_of_a_run_can_end_a_message_or_begin_another() -> None:
     goal = "Refund 1200 USD to user_id=42.\n\nevent: ended\ndata: <b>gotcha</b>\r\rid: 9"

@@ -1,26 +1,18 @@
 """Every role has its instructions, and every answer its cost."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from agents.core.checkpoints import WORDS
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.scenarios import WORKERS
-from agents.llm import call as prices
 from agents.llm.call import cost_micro_usd
 from agents.llm.prompts import prompt
 
 AGENTS = ("committer", "executor", "assessor", "judge")
 ROLES = ("worker", "writer", "router", "responder", "planner", "reporter", *AGENTS)
 PROPOSED = ("get_refund_context", "issue_refund", "send_refund_email")
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_prompt_names_its_role_first(role: str) -> None:
-    assert prompt(role).splitlines()[0] == f"Role: {role}"
 
 
 @pytest.mark.parametrize(
@@ -35,11 +27,6 @@ def test_a_prompt_names_its_role_first(role: str) -> None:
 )
 def test_a_role_is_told_of_all_it_may_choose(role: str, chosen: Sequence[str]) -> None:
     assert [one for one in chosen if one not in prompt(role)] == []
-
-
-@pytest.mark.parametrize("role", ["worker", "router", "planner", *AGENTS])
-def test_json_roles_are_told_to_answer_in_json(role: str) -> None:
-    assert "JSON" in prompt(role)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +55,3 @@ def test_a_price_is_found_by_name_and_date_only(
     model: str, tokens_in: int, tokens_out: int, micro_usd: int | None
 ) -> None:
     assert cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out) == micro_usd
-
-
-def test_the_prices_say_where_and_when_they_are_from() -> None:
-    table = json.loads(Path(prices.__file__).with_name("prices.json").read_text())
-
-    assert table["source"]
-    assert table["as_of"]
-    assert all(len(price) == 2 for price in table["models"].values())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from bench.quality.goals import GOALS, HONEST
+from bench.quality.goals import GOALS
 from bench.quality.playing import Played, play
 from django.test import override_settings
 
@@ -22,14 +22,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def bankers() -> Scene:
     return bank.bank_scene()
-
-
-def test_the_goals_are_those_that_are_told() -> None:
-    kinds = [goal.kind for goal in GOALS]
-    questions = [goal for goal in GOALS if goal.says]
-
-    assert (len(kinds), kinds.count(HONEST), kinds.count("hostile")) == (20, 14, 3)
-    assert (len(questions), {goal.kind for goal in questions}) == (4, {HONEST})
 
 
 @pytest.fixture
@@ -86,11 +78,3 @@ def test_what_no_goal_wanted_is_counted_against_it(bankers: Scene) -> None:
     assert (other.bad_requests, other.unwanted) == (1, 2)
     assert Run.objects.filter(state="waiting").exists()
     assert twice.ended != "carried out as wanted"
-
-
-def test_answer_with_false_additions_is_not_wanted(bankers: Scene) -> None:
-    read = ("read_payees", {"account": "main"})
-    right = played(bankers, 11, [read], [end("Delta Freight is blocked.", "answer")])
-    all_of_them = played(bankers, 11, [read], [end("P-104, P-103, P-101 are.", "answer")])
-
-    assert [one.is_wanted for one in (right, all_of_them)] == [True, False]

@@ -12,10 +12,8 @@ from agents.desks.refunds.limits import STRICT, RefundLimits
 from agents.desks.refunds.report import figures
 from agents.desks.refunds.scenarios import WORKERS
 from agents.patterns import Brief, result
-from agents.patterns.orchestrator import allowances
 from agents.sdk.desk_patterns import found_in
 from agents.tools import specs
-from tests.patterns import deciding
 
 LIMITS = replace(STRICT.of("orchestrator", "refunds"), max_blocks=0)  # a block ends the run
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
@@ -98,35 +96,3 @@ def test_what_is_not_known_is_never_green(
 
     assert found["aggregate"]["health"] == health
     assert found["aggregate"].get("missing", []) == missing
-
-
-def test_unasked_required_worker_counts_as_missing() -> None:
-    replies = {**plan_replies(SALES, PAYMENTS), **task(SALES), **task(PAYMENTS), **brief_replies()}
-
-    strict, lenient = result_of(replies), result_of(replies, replace(LIMITS, required=()))
-
-    assert strict["aggregate"]["missing"] == ["inventory"]
-    assert (strict["aggregate"]["health"], lenient["aggregate"]["health"]) == ("unknown", "green")
-
-
-@pytest.mark.parametrize(
-    ("tasks", "dispatches", "given"),
-    [(3, 8, [2, 2, 2]), (3, 4, [2, 1, 1]), (3, 2, [1, 1, 0]), (2, 0, [0, 0])],
-)
-def test_first_dispatches_precede_retries(tasks: int, dispatches: int, given: list[int]) -> None:
-    assert allowances(tasks, replace(LIMITS, max_tool_calls=dispatches)) == given
-
-
-def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
-    blocked = {"allows": False, "deciding": deciding("brief_contradicts_facts")}
-
-    found = result_of({**whole_day(), "finalize/review": Reply(blocked)})
-
-    assert (found["stop_reason"], found["phase"]) == ("brief_contradicts_facts", "finalize")
-    assert "answer" not in found
-
-
-def test_a_policy_that_knows_no_reports_lets_none_begin() -> None:
-    found = result("orchestrator", Brief("report", LIMITS, specs("refunds")), whole_day())
-
-    assert (found["stop_reason"], found["phase"]) == ("no_report_scope", "plan")

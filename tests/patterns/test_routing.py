@@ -12,8 +12,6 @@ from agents.core.requests import Json, Reply
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.patterns import TOPICS, is_about
 from agents.patterns import Brief, result
-from agents.patterns.routing import reason_of
-from tests.patterns import deciding
 
 LIMITS = replace(STRICT.of("routing", "refunds"), max_blocks=0)  # a block ends the run
 ALLOWED = {"allows": True, "deciding": {"reason": "read_only_delegation"}, "key": "1/review"}
@@ -55,33 +53,6 @@ def test_a_hand_over_ends_with_who_took_it(decision: str, taken: bool) -> None:
     assert found["handed_over"] == {"taken": taken, "by": "rita", "comment": "call them"}
 
 
-def test_a_delegation_that_the_policy_blocks_reaches_nobody() -> None:
-    replies = attempt(1, "billing", FOUND)
-    blocked = {"allows": False, "deciding": deciding("rule_failed"), "action": None}
-
-    found = result_of({**replies, "1/review": Reply(blocked)})
-
-    assert (found["stop_reason"], found["phase"]) == ("supervisor_block:rule_failed", "delegate")
-    assert (found["trace"][0]["ok"], found["history"]) == (False, [])
-
-
-@pytest.mark.parametrize(
-    ("refusal", "reason"),
-    [
-        ("max_tool_calls", "max_delegations"),
-        ("tool_denied:x", "route_denied:x"),
-        ("tool_missing:x", "route_missing:x"),
-        ("tool_bad_args:x", "route_bad_args:x"),
-        ("tool_error:x", "route_error:x"),
-        ("loop_detected:per_tool_limit", "loop_detected"),
-        ("max_seconds", "max_seconds"),
-        ("killed", "killed"),
-    ],
-)
-def test_gateway_refusal_has_routings_words(refusal: str, reason: str) -> None:
-    assert reason_of(refusal) == reason
-
-
 @pytest.mark.parametrize(
     "seen",
     [{"status": "done"}, {"status": "done", "result": {"a": 1}, "error": "x"}, {"status": "ok"}],
@@ -91,15 +62,6 @@ def test_a_reply_out_of_contract_is_never_answered_from(seen: dict[str, Any]) ->
 
     assert (found["stop_reason"], found["bad_observation"]) == ("route_bad_observation", seen)
     assert found["received_status"] == seen["status"]
-
-
-def test_a_budget_that_runs_out_belongs_to_no_phase() -> None:
-    replies = {**attempt(1, "billing", FOUND), "finalize": Reply(failed="max_seconds")}
-
-    found = result_of(replies)
-
-    assert found["stop_reason"] == "max_seconds"
-    assert "phase" not in found
 
 
 @pytest.mark.parametrize(

@@ -110,16 +110,6 @@ def test_no_judge_overrules_what_the_policy_says_of_an_output() -> None:
     assert (ended.value["answer"], ended.value["note"]) == ("Nothing was done.", "out")
 
 
-def test_blocked_output_without_a_judge_is_not_ok() -> None:
-    play = Play(workflow_of(mode="unsupervised"), objection="USD 5 was refunded")
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.stopped == "answer_contradicts_ledger"
-    assert [(line["phase"], line["ok"]) for line in play.notes.trace] == [("EXECUTE", False)]
-
-
 ERRORS = [{"status": "error", "error": "mail_rejected"}, {"error": "context_not_found_for_user:9"}]
 
 
@@ -150,77 +140,3 @@ def test_repeated_call_after_a_correction_is_recalled() -> None:
     ]
     recalled = play.asked[-3].inputs["done"]
     assert [call.get("recalled", False) for call in recalled] == [False, True]
-
-
-def test_the_same_call_twice_in_one_round_is_a_loop() -> None:
-    play = Play(workflow_of(tools=["send_reply"]), executor=[json.dumps(SEND)])
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert (strand.outcome.stopped, strand.details["phase"]) == ("loop_detected", "EXECUTE")
-
-
-def test_a_tool_that_the_step_does_not_have_is_no_action() -> None:
-    other = {**SEND, "name": "get_refund_context", "args": {"user_id": 42}}
-    play = Play(workflow_of(tools=["send_reply"]), executor=[json.dumps(other)])
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.stopped == "invalid_action:tool_not_allowed:get_refund_context"
-
-
-def test_an_agent_that_hides_a_tool_is_caught_by_the_log() -> None:
-    hidden = json.dumps({"scope_in": ["write a text"], "confidence": "high"})
-    lines = [json.dumps(SEND), FINAL]
-    play = Play(workflow_of(tools=["send_reply"]), committer=[hidden], executor=lines)
-
-    play.go()
-
-    assert play.notes.history[0]["triggers"] == ["tool_outside_scope:send_reply"]
-
-
-def test_agents_work_side_by_side_and_are_brought_together() -> None:
-    agents = [{"name": "for", "task": "Say why."}, {"name": "against", "task": "Say why not."}]
-    lines = ["why", "why not", "both"]
-    play = Play(workflow_of(agents=agents, synthesis="Weigh."), executor=lines)
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.value["answer"] == "both"
-    told = [ask.inputs for ask in play.asked if ask.role == "executor"][-1]
-    assert told["agent_outputs"] == {"for": "why", "against": "why not"}
-
-
-def test_a_cap_that_is_reached_is_noted_and_no_error() -> None:
-    play = Play(workflow_of(kind="convergence", within=2), executor=["v1", "v2"])
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.value["failures"] == {"draft": 2}
-    assert "convergence.cap_reached" in play.said
-
-
-def test_the_record_tells_of_every_phase() -> None:
-    play = Play(workflow_of(), judge=[REORIENT, CONTINUE])
-
-    play.go()
-
-    assert play.said == [
-        *("checkpoint.committed", "checkpoint.assessed", "drift.reconciled", "verdict.rendered"),
-        *("step.reoriented", "checkpoint.assessed", "drift.reconciled", "verdict.rendered"),
-        "step.accepted",
-    ]
-
-
-def test_invalid_document_stops_at_once() -> None:
-    play = Play(workflow_of(description="Use $nothing."))
-
-    strand = play.go()
-
-    assert strand.outcome
-    assert strand.outcome.stopped == "bad_workflow"
-    assert (play.asked, play.said) == ([], [])

@@ -59,19 +59,6 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def test_arguments_have_the_types_that_the_function_names() -> None:
-    args = SHIP.read(GIVEN)
-
-    assert (args.day, args.weight, args.price) == (
-        date(2026, 12, 20),
-        Decimal("1.50"),
-        Money(120000, "EUR"),
-    )
-    assert (args.lines, args.keep, type(args.keep)) == ([Line("a lamp", 2)], 3, Days)
-    assert args.note is None
-    assert SHIP.write(args) == {**GIVEN, "note": None}
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -101,12 +88,6 @@ def test_arguments_have_the_types_that_the_function_names() -> None:
 def test_what_is_not_to_the_letter_of_its_type_is_refused(name: str, value: Any) -> None:
     with pytest.raises(BadArguments):
         SHIP.read({**GIVEN, name: value})
-
-
-@pytest.mark.parametrize("given", [None, [], "x", {}, {"to": "Anna"}, {**GIVEN, "boxes": 10**400}])
-def test_what_are_no_arguments_are_refused(given: Any) -> None:
-    with pytest.raises(BadArguments):
-        SHIP.read(given)
 
 
 def test_the_schema_leaves_no_room() -> None:

@@ -11,10 +11,8 @@ import pytest
 
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice
-from agents.sdk.adjustments import in_words
-from agents.sdk.arguments import BadValue, limit_fields, read_stored, write
+from agents.sdk.arguments import BadValue, read_stored, write
 from agents.sdk.desk_tools import fill
-from agents.sdk.values import show
 from opsconsole.desks import (
     Args,
     Case,
@@ -30,7 +28,6 @@ from opsconsole.desks import (
     Subject,
     Touch,
     block,
-    days_until,
     limit,
     within,
 )
@@ -191,22 +188,6 @@ def test_a_rule_that_asks_for_more_or_comes_twice_is_refused() -> None:
         declare(desk)
 
 
-def test_limits_are_fields_with_label_help_unit_and_default() -> None:
-    most, longest, banks = limit_fields(PayLimits)
-
-    assert (most.label, most.help, most.unit) == (
-        "Largest payment",
-        "Above it a person decides.",
-        "EUR",
-    )
-    assert (most.default, longest.default, banks.default) == (
-        {"amount": "1000.00", "currency": "EUR"},
-        7,
-        ["ours"],
-    )
-    assert (longest.unit, banks.unit) == ("days", "")
-
-
 def test_limits_and_facts_are_read_as_they_were_written() -> None:
     changed = PayLimits(longest=Days(30), banks=("ours", "theirs"))
 
@@ -253,24 +234,10 @@ def test_money_is_whole_minor_units_of_a_currency_there_is() -> None:
     assert In("EUR").currency == "EUR"
 
 
-def test_days_are_counted_from_the_day_of_the_case() -> None:
-    assert str(days_until(date(2026, 11, 23), CASE.today)) == "1 day"
-    assert days_until(date(2026, 11, 20), CASE.today) == -2
-
-
 def test_a_sentence_has_plain_places_only() -> None:
     values = {"a": "{b}", "b": "secret"}
 
     assert fill("{a} {b.x} {b!r} {b:>9} {{b}} {c}", values) == "{b} {b.x} {b!r} {b:>9} {secret} {c}"
-
-
-def test_object_reads_alike_before_and_after() -> None:
-    @dataclass(frozen=True)
-    class Attachment:
-        file_id: str
-        note: str | None = None
-
-    assert show([Attachment("19")]) == in_words([{"file_id": "19", "note": None}])
 
 
 def test_policy_gains_new_parts_and_keeps_admin_limits() -> None:
