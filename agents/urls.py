@@ -44,6 +44,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/bulk/", bulk.bulk, name="bulk"),
     path("approvals/bulk/reject/", bulk.bulk_reject, name="bulk-reject"),
     path("approvals/bulk/<uuid:token>/", bulk.bulk_result, name="bulk-result"),
+    path("approvals/share/", requests.share, name="share"),
     path("approvals/views/save/", requests.save_view, name="save-view"),
     path("approvals/views/<int:pk>/delete/", requests.delete_view, name="delete-view"),
     path("approvals/<int:pk>/", requests.approval, name="approval"),

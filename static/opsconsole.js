@@ -105,6 +105,7 @@ async function refresh(parts) {
     keepForm(part, node);
     renewForm(part, node);
     announce(node);
+    document.querySelectorAll("details.fold[open]").forEach((fold) => fresh.getElementById(fold.id)?.setAttribute("open", ""));
     const text = `<hx-partial hx-target="${part}" hx-swap="outerMorph">${node.outerHTML}</hx-partial>`;
     await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
   }
@@ -349,6 +350,8 @@ function step(by) {
   const next = links.findIndex((link) => link.hasAttribute("data-next"));
   if (at < 0 && next >= 0) at = by > 0 ? next - 1 : next; // one that was decided stood before it
   const to = at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by));
+  const fold = links[to].closest("details.fold");
+  if (fold) fold.open = true;
   if (!isOpen) links[to].focus();
   else if (to !== at) links[to].click();
   return true;

@@ -10,7 +10,7 @@ MOST = 12  # of any page that has no row below
 QUERIES = {
     "healthz": 0,
     "home": 11,
-    "approvals": 7,
+    "approvals": 8,
     "decided": 5,
     "runs": 7,
     "audit": 11,

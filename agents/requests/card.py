@@ -820,7 +820,7 @@ def handover_of(
         people=people,
         teams=teams,
         snoozed_until=until if until and until > at and waits else None,
-        periods=_periods(deadline_of(escalation, at=at) - at) if acts else [],
+        periods=periods(deadline_of(escalation, at=at) - at) if acts else [],
     )
 
 
@@ -858,7 +858,7 @@ def _entry(event: Any) -> _Said:
     return _Said(event, is_handed, to, is_team, said)
 
 
-def _periods(left: timedelta) -> list[tuple[int, str]]:
+def periods(left: timedelta = timedelta.max) -> list[tuple[int, str]]:
     return [
         (minutes, f"{minutes} minutes" if minutes < 60 else with_unit(minutes // 60, "hours"))
         for minutes in PERIODS

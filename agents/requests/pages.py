@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
+from typing import TypeAlias
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Value
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -18,9 +21,9 @@ from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJ
 from agents.core.requests import Json
 from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of
-from agents.models import Escalation, Team
+from agents.models import Escalation, Membership, Team
 from agents.requests import deciding, granting, sharing
-from agents.requests.card import PERIODS, Around, Card, card_of, handover_of
+from agents.requests.card import PERIODS, Around, Card, card_of, handover_of, periods
 from agents.requests.form import SET, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
@@ -49,7 +52,7 @@ from agents.runs.changes import labelled_argument
 from agents.runs.pages import show_run
 from agents.shell import access, refusal
 from agents.shell.formats import day_begun
-from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page
+from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page, whole_number
 from agents.tools import argument_in_words
 
 _TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
@@ -64,13 +67,20 @@ def approvals(request: HttpRequest) -> HttpResponse:
 
 
 def _list(
-    request: HttpRequest, queue: QueueAddress, *, sentence: str = "", status: int = 200
+    request: HttpRequest,
+    queue: QueueAddress,
+    *,
+    sentence: str = "",
+    stayed: str = "",
+    status: int = 200,
 ) -> HttpResponse:
+    """Render the list, with why a view was not saved, or why ticked requests stayed."""
     user = access.person(request)
     who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
     after, since = (request.GET.get(name, "") for name in ("after", "since"))
     inbox = inbox_of(who, queue, after, since=since)
-    is_empty = not inbox.rows
+    is_empty, fields = not inbox.rows, filter_fields(queue, who)
+    homes = access.decides_in(user)
     shown = {
         "nav": "approvals",
         "queue": queue,
@@ -84,12 +94,30 @@ def _list(
         "current": next((v for v in saved if read_queue(QueryDict(v.query)) == queue), None),
         "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
         "sentence": sentence,
-        "fields": filter_fields(queue, who),
+        "stayed": stayed,
+        "fields": fields,
+        "chips": [
+            (field.label, dict(choices).get(text, text), queue.address(None, **{field.name: ""}))
+            for field, choices, text in fields
+            if text
+        ],
+        "receivers": _receivers(homes) if homes and inbox.rows else (),
+        "periods": periods(),
         "after": after,
         "tally": inbox.line.tally if queue.given else None,
         "strip": strip_of(user, request.GET.get("done", "")),
     }
     return render(request, "approvals/list.html", shown, status=status)
+
+
+def _receivers(homes: Sequence[int]) -> list[tuple[str, str]]:
+    """Return teams and people who decide in some workspaces, as values of a form and words."""
+    teams = Team.objects.filter(workspace__in=homes)
+    deciding = Membership.objects.filter(workspace__in=homes, role__in=access.DECIDES)
+    people = deciding.values_list(Value("person"), "user__username", "user__username")
+    found = teams.values_list(Value("team"), "slug", "name").union(people)
+    ordered = sorted(found, key=lambda one: (one[0] != "team", one[2]))
+    return [(f"{kind}:{slug}", name) for kind, slug, name in ordered]
 
 
 def _unanswered(who: Reviewer) -> list[tuple[int, str]]:
@@ -394,6 +422,9 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
 # Work on a request with others: claim, assign, snooze and comment.
 
 
+_Change: TypeAlias = Callable[[Escalation, User, datetime, QueryDict], None]
+
+
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Claim an escalation; 409 if someone else has it or it no longer waits."""
@@ -418,43 +449,75 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
 @action
 def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
     """Hand a request to a person, a team or everybody, with a note."""
-
-    def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {_TOKEN, "to", "note"})
-        kind, _, name = request.POST.get("to", "").partition(":")
-        kind = "" if "\0" in name else kind  # PostgreSQL rejects NUL
-        user = User.objects.filter(username=name).first() if kind == "person" else None
-        ours = Team.objects.filter(workspace=one.workspace_id, slug=name)
-        team = ours.first() if kind == "team" else None
-        if user is None and team is None and kind != "everybody":
-            raise BadForm("to", "Choose who gets it.")
-        note = request.POST.get("note", "")
-        sharing.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
-
-    return _change(request, pk, change, leaves=True)
+    return _change(request, pk, _assign, fields={"to", "note"}, leaves=True)
 
 
 @action
 def snooze(request: HttpRequest, pk: int) -> HttpResponse:
     """Snooze a request for some minutes."""
+    return _change(request, pk, _snooze, fields={"minutes"}, leaves=True)
 
-    def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {_TOKEN, "minutes"})
-        minutes = request.POST.get("minutes", "")
-        if minutes not in map(str, PERIODS):
-            raise BadForm("minutes", "Choose for how long.")
-        until = at + timedelta(minutes=int(minutes))
-        sharing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
 
-    return _change(request, pk, change, leaves=True)
+def _assign(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
+    kind, _, name = posted.get("to", "").partition(":")
+    kind = "" if "\0" in name else kind  # PostgreSQL rejects NUL
+    user = User.objects.filter(username=name).first() if kind == "person" else None
+    ours = Team.objects.filter(workspace=one.workspace_id, slug=name)
+    team = ours.first() if kind == "team" else None
+    if user is None and team is None and kind != "everybody":
+        raise BadForm("to", "Choose who gets it.")
+    note = posted.get("note", "")
+    sharing.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
+
+
+def _snooze(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
+    minutes = posted.get("minutes", "")
+    if minutes not in map(str, PERIODS):
+        raise BadForm("minutes", "Choose for how long.")
+    until = at + timedelta(minutes=int(minutes))
+    sharing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
+
+
+def _claim(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
+    sharing.claim(escalation_id=one.pk, by=by, at=at)
+
+
+_SHARES: Mapping[str, _Change] = {"claim": _claim, "hand-over": _assign, "snooze": _snooze}
+
+
+@action
+def share(request: HttpRequest) -> HttpResponse:
+    """Claim, hand over or snooze ticked requests, each by itself.
+
+    422 for a bad form; 409 with the list if some stay as they are.
+    """
+    user, queue, posted = access.person(request), read_queue(request.GET), request.POST
+    homes, done, stayed = access.decides_in(user), list[str](), list[str]()
+    if not homes:
+        raise PermissionDenied("Only reviewers and admins can share requests.")
+    keys = [key for text in posted.getlist("item") if (key := whole_number(text)) is not None]
+    change = _SHARES.get(posted.get("do", ""))
+    if not change or not keys:
+        return _list(request, queue, stayed="Choose requests, and what to do.", status=422)
+    found = access.escalations_of(user).filter(pk__in=keys, workspace__in=homes)
+    for one in found.select_related("run").order_by("expires_at", "pk")[:INBOX]:
+        try:
+            change(one, user, timezone.now(), posted)
+            done.append(str(one.pk))
+        except BadForm as bad:
+            return _list(request, queue, stayed=str(bad), status=422)
+        except (sharing.Claimed, refusal.Refused) as no:
+            stayed.append(f"Request {one.pk} ({one.run.subject_label}) stays as it was. {no}")
+    if stayed:
+        return _list(request, queue, stayed=" ".join(stayed), status=409)
+    return redirect(queue.address(done=",".join(done)))
 
 
 @action
 def wake(request: HttpRequest, pk: int) -> HttpResponse:
     """End the snooze of a request early."""
 
-    def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {_TOKEN})
+    def change(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
         sharing.wake(escalation_id=one.pk, by=by, at=at)
 
     return _change(request, pk, change)
@@ -463,19 +526,19 @@ def wake(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def comment(request: HttpRequest, pk: int) -> HttpResponse:
 
-    def change(one: Escalation, by: User, at: datetime) -> None:
-        only(request.POST, {_TOKEN, "text"})
-        text = request.POST.get("text", "").replace("\r\n", "\n")
+    def change(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
+        text = posted.get("text", "").replace("\r\n", "\n")
         sharing.comment(escalation_id=one.pk, by=by, text=text, at=at)
 
-    return _change(request, pk, change)
+    return _change(request, pk, change, fields={"text"})
 
 
 def _change(
     request: HttpRequest,
     pk: int,
-    change: Callable[[Escalation, User, datetime], None],
+    change: _Change,
     *,
+    fields: Set[str] = frozenset(),
     leaves: bool = False,
 ) -> HttpResponse:
     """Make a change to a request: 422 for a bad form, 409 if it is not allowed (any more).
@@ -485,7 +548,8 @@ def _change(
     user = access.person(request)
     escalation = access.escalation_to_decide(user, pk)
     try:
-        change(escalation, user, timezone.now())
+        only(request.POST, {_TOKEN, *fields})
+        change(escalation, user, timezone.now(), request.POST)
     except BadForm as bad:
         return _show_card(request, escalation, notice=str(bad), status=422)
     except (sharing.Claimed, refusal.Refused) as no:

@@ -65,6 +65,7 @@ from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.formats import (
     AMOUNTS,
+    day_begun,
     desk_title,
     of_amount,
     read_amount,
@@ -185,7 +186,7 @@ WHOLE = QueueAddress({})  # all open requests, soonest to expire first
 
 
 # The inbox: open requests page by page, and decided ones.
-INBOX = 50  # requests on one page
+INBOX = 40  # requests on one page: with a form for all of them, at most 50 fields (settings)
 _BESIDE = 40  # next to an open card; at most so many of them before it
 _BEFORE = 8
 DECIDED_PAGE = 50
@@ -208,13 +209,31 @@ class InboxRow:
     asked: str  # the amount or, without one, the action
     granted: str
     why: str
-    risk: int  # 0 none to 100
     subject: str
     number: str  # the subject's key, if their name does not contain it
     about: str  # differs between requests about one subject, such as a payee; or ""
     mark: str  # to compare with the request; or ""
     claimed_by: str
     assigned_to: str  # a person or a team
+    icon: str  # of its kind
+    group: int | None  # in the inbox
+
+    @property
+    def fold(self) -> tuple[object, ...]:
+        """Return what it has in common with rows of the same name, or its key."""
+        held, run = self.escalation, self.escalation.run
+        is_alone = not held.subject_key or self.group == _LOOK_FIRST
+        same = (run.workspace_id, run.desk, held.subject_key, self.about)
+        return (held.pk,) if is_alone else same
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Rows under one heading. Those about one subject are folded into one, at the first's place."""
+
+    title: str
+    count: int  # of all requests in the queue, not only of this page
+    folds: Sequence[Sequence[InboxRow]]
 
 
 @dataclass(frozen=True)
@@ -224,6 +243,19 @@ class _Inbox:
     rows: Sequence[InboxRow]
     line: QueuePosition
     next: int | None  # the last request of this page; for a card, the next request
+    is_folded: bool = False
+
+    @property
+    def groups(self) -> list[_Section]:
+        """Return the rows by group; in other orders than by deadline there is one, untitled."""
+        found: dict[int | None, dict[object, list[InboxRow]]] = {}
+        for row in self.rows:
+            key = row.fold if self.is_folded else row.escalation.pk
+            found.setdefault(row.group, {}).setdefault(key, []).append(row)
+        return [
+            _Section("" if at is None else GROUPS[at], self.line.groups[at], [*folds.values()])
+            for at, folds in found.items()
+        ]
 
 
 def inbox_of(
@@ -234,7 +266,8 @@ def inbox_of(
     first = line.at + line.is_in
     rows = [row for row, _ in _rows_in(queue, who, first, INBOX)]
     is_more = rows and line.tally.count > first + INBOX
-    return _Inbox(rows, line, rows[-1].escalation.pk if is_more else None)
+    following = rows[-1].escalation.pk if is_more else None
+    return _Inbox(rows, line, following, is_folded=queue.order == DEADLINE)
 
 
 def inbox_beside(
@@ -269,20 +302,21 @@ def _rows_in(
     """
     # First the keys, so that whole rows, which are wide, are read only of few.
     ours = _matching(_waits_in(who.workspaces), queue, who)
-    keys = _ordered(ours, queue.order).values("pk")[first : first + most]
+    keys = _ordered(ours, queue.order, who).values("pk")[first : first + most]
     found = Escalation.objects.filter(belongs(Escalation), pk__in=keys)
     is_before = _NOTHING if key is None else _is_before(queue.order, who, key)
     found = found.select_related("run__launched_by", "run__agent", *_HOLDERS)
-    listed = list(_ordered(found, queue.order).annotate(is_before=_flag(is_before)))
+    ordered = _ordered(found, queue.order, who).annotate(is_before=_flag(is_before))
+    listed = list(ordered.annotate(group=_group_in(queue, who)))
     before = [bool(getattr(one, "is_before", False)) for one in listed]
     return list(zip(_rows(listed, at=who.at), before, strict=True))
 
 
 def next_of(queue: QueueAddress, who: Reviewer, key: int) -> int | None:
     """Return the next request after one, or else the first; None: there is no other."""
-    others = _placed(requests_in(queue, who).exclude(pk=key), queue.order)
+    others = _placed(requests_in(queue, who).exclude(pk=key), queue.order, who)
     found = others.alias(is_before=_flag(_is_before(queue.order, who, key)))
-    found = found.order_by("is_before", *_PLACES[queue.order])
+    found = found.order_by("is_before", *_places(queue.order, who))
     return found.values_list("pk", flat=True).first()
 
 
@@ -350,6 +384,21 @@ def expired_since(
     return expired.filter(belongs(Escalation), workspace__in=workspaces)
 
 
+_ICONS = {
+    "answer": "chat",
+    "case": "user",
+    "draft": "mail",
+    "email": "mail",
+    "question": "chat",
+    "unclear": "help",
+}
+
+
+def _icon(escalation: Escalation) -> str:
+    other = "arrow" if escalation.amount_minor is None else "dollar"
+    return _ICONS.get(kind_of_request(escalation).tag, other)
+
+
 def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     held = list(requests)
     return [
@@ -359,13 +408,14 @@ def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
             asked=_request_text(e),
             granted=_grant_text(e),
             why=e.review["deciding"]["sentence"],
-            risk=e.review["deciding"].get("risk") or 0,
             subject=_name(e) or e.run.subject_label or "Nobody",
             number=f"#{e.subject_key}" if _name(e) else "",
             about=told_apart_by(e),
             mark=mark_of(e),
             claimed_by=claimant(e, at=at),
             assigned_to=str(e.assigned_to or e.assigned_team or ""),
+            icon=_icon(e),
+            group=getattr(e, "group", None),
         )
         for e in held
     ]
@@ -380,7 +430,10 @@ def _name(escalation: Escalation) -> str:
 def _request_text(escalation: Escalation) -> str:
     kind, amount = kind_of_request(escalation), escalation.amount_minor
     is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
-    return escalation.asked if is_paid else kind.tag
+    if is_paid:
+        return escalation.asked
+    tool = str(escalation.action.get("name", "")) if kind.tag == ACTION.tag else ""
+    return tool_title(tool) if tool else kind.tag
 
 
 def _grant_text(escalation: Escalation) -> str:
@@ -422,6 +475,7 @@ class QueuePosition:
     waiting: WaitingCount  # regardless of filters
     snoozed: int  # by the reader
     tally: _Tally
+    groups: Mapping[int | None, int]  # the number of requests in each of GROUPS; None: all
     views: Mapping[str, _Tally]  # by view, regardless of filters; empty if not requested
 
 
@@ -453,8 +507,8 @@ def line_of(
         "is_it": Q(pk=key or 0),
         "asks_money": _ASKS_MONEY & Q(amount_minor__isnull=False),
     }
-    ours = _placed(_waits_in(who.workspaces), queue.order)
-    flags = {name: _flag(q) for name, q in named.items()}
+    ours = _placed(_waits_in(who.workspaces), queue.order, who)
+    flags = {name: _flag(q) for name, q in named.items()} | {"group": _group_in(queue, who)}
     groups = list(
         ours.annotate(**flags)
         .order_by()
@@ -472,6 +526,10 @@ def line_of(
         waiting=WaitingCount.of(_count(waiting), soonest),
         snoozed=_count(groups) - _count(waiting),
         tally=_tally(found),
+        groups={
+            group: _count(each for each in found if each["group"] == group)
+            for group in {each["group"] for each in found}
+        },
         views={view: _tally(of[view]) for view in views},
     )
 
@@ -500,6 +558,25 @@ def _flag(condition: Q) -> Case:
     return Case(When(condition, then=1), default=0)
 
 
+# The groups of a queue by deadline.
+_LOOK_FIRST, _DUE, _TODAY, _LATER = range(4)
+GROUPS = ("Look first", "Due within 30 minutes", "Today", "Later")
+
+
+def _group_in(queue: QueueAddress, who: Reviewer) -> Case | Value:
+    """Return the number of a request's group, None in other orders. Time is paused in the last."""
+    if queue.order != DEADLINE:
+        return Value(None, output_field=IntegerField())
+    is_running = Q(frozen_at__isnull=True)
+    tomorrow = day_begun(day_begun(who.at) + timedelta(hours=36))  # a day has 23 to 25 hours
+    return Case(
+        When(_looks_first(who.at), then=_LOOK_FIRST),
+        When(is_running & Q(expires_at__lte=who.at + timedelta(minutes=30)), then=_DUE),
+        When(is_running & Q(expires_at__lt=tomorrow), then=_TODAY),
+        default=_LATER,
+    )
+
+
 # The place of a request in each order: what comes first is less. A frozen request's time is
 # paused, and amounts of different currencies are not compared.
 _DEADLINE: Mapping[str, Any] = {
@@ -522,20 +599,27 @@ _PLACES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _placed(found: QuerySet[Escalation], order: str) -> QuerySet[Escalation]:
+def _places(order: str, who: Reviewer) -> Mapping[str, Any]:
+    """Return the parts of a place. By deadline, what to look at first comes before all others."""
+    first = {"not_look": _flag(~_looks_first(who.at))} if order == DEADLINE else {}
+    return {**first, **_PLACES[order]}
+
+
+def _placed(found: QuerySet[Escalation], order: str, who: Reviewer) -> QuerySet[Escalation]:
     """Name the parts of the place of each request that are no column."""
-    return found.alias(**{n: part for n, part in _PLACES[order].items() if not isinstance(part, F)})
+    places = _places(order, who).items()
+    return found.alias(**{name: part for name, part in places if not isinstance(part, F)})
 
 
-def _ordered(found: QuerySet[Escalation], order: str) -> QuerySet[Escalation]:
-    return _placed(found, order).order_by(*_PLACES[order])
+def _ordered(found: QuerySet[Escalation], order: str, who: Reviewer) -> QuerySet[Escalation]:
+    return _placed(found, order, who).order_by(*_places(order, who))
 
 
 def _is_before(order: str, who: Reviewer, key: int) -> Q:
     """Return the condition for requests before that one, which may be in no queue any more."""
     here = Escalation.objects.filter(pk=key, workspace__in=who.workspaces)
     found, same = _NOTHING, Q()
-    for name, part in _PLACES[order].items():
+    for name, part in _places(order, who).items():
         value = Subquery(here.values_list(part))
         found |= same & Q(**{f"{name}__lt": value})
         same &= Q(**{name: value})
@@ -659,7 +743,7 @@ def _in_view(view: str, who: Reviewer) -> Q:
     condition = {
         ALL: Q(),
         MARKED: _IS_MARKED,
-        LOOK: _LOOKS_ODD | Q(frozen_at__isnull=True, expires_at__lte=who.at + ABOUT_TO_EXPIRE),
+        LOOK: _looks_first(who.at),
         MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
         UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
     }[view]
@@ -670,6 +754,10 @@ ABOUT_TO_EXPIRE = timedelta(minutes=10)
 # What may not be what was asked, and what lacks the second of two approvals.
 _IS_MARKED = Q(is_marked=True)
 _LOOKS_ODD = _IS_MARKED | Q(approval__isnull=False)
+
+
+def _looks_first(at: datetime) -> Q:
+    return _LOOKS_ODD | Q(frozen_at__isnull=True, expires_at__lte=at + ABOUT_TO_EXPIRE)
 
 
 def _above_limit(who: Reviewer) -> Q:
@@ -797,8 +885,12 @@ class _JustDecided:
 
 
 def strip_of(user: User, key: str) -> _JustDecided | None:
-    """Return the line about the request that an address names as just decided, or None."""
-    pk = whole_number(key)
+    """Return the line about the request that an address names as just decided, or None.
+
+    Of several, which were shared at once, it is about the first.
+    """
+    first, *more = key.split(",")
+    pk = whole_number(first)
     if pk is None:
         return None
     with_effect = (
@@ -812,6 +904,8 @@ def strip_of(user: User, key: str) -> _JustDecided | None:
         return None
     if escalation.decided_at is None:
         words = _left_to_others(escalation, user)
+        if words and more:
+            words = format_html("and {} more: {}", len(more), words)
         return _just_decided(escalation, words) if words else None
     effect: Effect | None = getattr(escalation, "carried", None) or sent_since(escalation)
     called = escalation.run.subject_label or "nobody in particular"
@@ -832,6 +926,9 @@ def _left_to_others(escalation: Escalation, user: User) -> SafeString:
         who = "you" if first.by_id == user.pk else first.by.get_username()  # who wants another sum
         amount = first.granted or "it"
         return format_html("{} approved {}, as the first of two people.", who, amount)
+    held, now = escalation.claimed_until, timezone.now()
+    if held and claimant(escalation, at=now) == user.get_username():
+        return format_html("claimed by you until {}.", time_here(held))
     if to and to != user:
         return format_html("assigned to <bdi>{}</bdi>. Its deadline stays.", to)
     return SafeString("")

@@ -946,10 +946,7 @@ def test_what_an_agent_says_of_itself_is_shown_as_its_claim(scene: Scene) -> Non
     client = Client()
     client.force_login(scene.rita)
     assert 'href="https://agents.example' not in client.get(where).content.decode()
-    for pages, words_of_it in (
-        (listed, "agent triage of omar"),
-        (logged, "Asked for approval of USD"),
-    ):
+    for pages, words_of_it in ((listed, "Anna #42"), (logged, "Asked for approval of USD")):
         assert words_of_it in pages["triage"]
         assert words_of_it not in pages["x"]
     proposing.propose(agent=asked, at=at, **put)  # without sources it is the same call

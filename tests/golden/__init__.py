@@ -40,6 +40,7 @@ MASKED = (
     (re.compile(r"\b\d+ entries, [\d.]+ KB"), "N entries"),
     (re.compile(r"\b\d+(?= audit entr)"), "N"),
     (re.compile(r"(?<= calls), \d+ attempts"), ""),
+    (re.compile(r"^## (?:Today|Later) \d+\n", re.MULTILINE), ""),  # of one deadline, by the hour
 )
 compared: set[str] = set()  # the files that this process has compared
 

@@ -39,6 +39,7 @@ MAY: dict[str, set[Role]] = {
     "decide": {Role.REVIEWER, Role.ADMIN},
     "judge-letter": {Role.REVIEWER, Role.ADMIN},
     "bulk-reject": {Role.REVIEWER, Role.ADMIN},
+    "share": {Role.REVIEWER, Role.ADMIN},
     "claim": {Role.REVIEWER, Role.ADMIN},
     "release-claim": {Role.REVIEWER, Role.ADMIN},
     **{name: {Role.REVIEWER, Role.ADMIN} for name in SHARES},

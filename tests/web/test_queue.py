@@ -20,7 +20,7 @@ from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.limits import first_limit
-from tests.web.test_pages import client_of
+from tests.web.test_pages import client_of, stranger
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -109,6 +109,58 @@ def test_what_is_frozen_comes_last_and_is_reached_too(scene: Scene) -> None:
     Escalation.objects.filter(pk__in=[every[5], every[3]]).update(frozen_at=timezone.now())
 
     assert walk(scene) == [every[place] for place in (6, 1, 0, 4, 2, 5, 3)]
+
+
+def test_what_to_look_at_stands_first_and_unfolded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every, client = keys(), client_of(scene.rita)
+    Escalation.objects.filter(pk=every[4]).update(is_marked=True)
+
+    assert walk(scene) == [every[place] for place in (5, 4, 3, 6, 1, 0, 2)]
+    short = words(client.get(reverse("approvals")).text)
+    monkeypatch.setattr(queue, "INBOX", 7)
+    page = client.get(reverse("approvals")).text
+    beside = client.get(reverse("approval", args=[every[6]])).text
+
+    assert "Due within 30 minutes 2 Anna" in short  # of which the first page has one
+    look, due = (page.index(f">{title} <") for title in queue.GROUPS[:2])
+    fold = page.index(f'id="fold-{every[3]}"')  # it stands for both that are due
+    assert look < page.index(f'id="q-{every[4]}"') < due < fold < page.index(f'id="q-{every[6]}"')
+    assert "2 open" in words(page)
+    assert "<details" not in page[look:due]
+    assert 'class="fold"' not in beside
+    assert "Look first 2" in words(beside)
+    assert "Look first" not in words(client.get(reverse("approvals"), {"order": "risk"}).text)
+
+
+def test_ticked_requests_are_shared_each_by_itself(scene: Scene) -> None:
+    every, client, at = keys(), client_of(scene.rita), timezone.now()
+    second = scene.add("second", Role.REVIEWER)
+
+    def share(do: str, *places: int, **more: str) -> str:
+        sent = {"do": do, "item": [every[place] for place in places], **more}
+        answered = client.post(f"{reverse('share')}?view=all", sent)
+        address = answered.get("Location")
+        return words(client.get(address).text if address else answered.text)
+
+    assert "Anna #42: and 1 more: claimed by you until" in share("claim", 1, 0)
+    assert "and 1 more: assigned to second" in share("hand-over", 2, 3, to="person:second")
+    assert "snoozed for you until" in share("snooze", 4, minutes="30")
+    sharing.claim(escalation_id=every[6], by=second, at=at)
+    told = share("claim", 2, 6)
+    assert f"Request {every[6]} (Anna #42) stays as it was. second has claimed it" in told
+    for wrong in ("", "approve"):
+        assert "Choose requests, and what to do." in share(wrong, 5)
+    assert "Choose who gets it." in share("hand-over", 5, to="person:nobody")
+    assert "Choose for how long." in share("snooze", 5, minutes="7")
+    sent = {"do": "claim", "item": [every[5]]}  # of a workspace that is not theirs
+    assert client_of(stranger()).post(reverse("share"), sent).status_code == 302
+
+    held = Escalation.objects.in_bulk()
+    owners = [str(held[pk].claimed_by or "") for pk in every]
+    assert owners == ["rita", "rita", "rita", "", "", "", "second"]
+    assert [pk for pk in every if held[pk].assigned_to == second] == [every[2], every[3]]
 
 
 @pytest.mark.proves("I45")
