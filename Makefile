@@ -24,7 +24,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo demo-agent test test-quick check lint types format tests bench bench-count bench-load bench-size quality-model screenshots lock clean
+.PHONY: help install install-dev demo demo-agent demo-sso test test-quick check lint types format tests bench bench-count bench-load bench-size quality-model screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ demo: install ## Serve the demo on loopback until Ctrl-C; no key and no service 
 
 demo-agent: install ## Show an agent that runs elsewhere at the demo, which another terminal serves
 	@exec $(BIN)/python scripts/demo-agent $(REFERENCE)
+
+demo-sso: install-dev ## Serve the demo with single sign-on at a test provider until Ctrl-C
+	@exec $(BIN)/python scripts/demo-sso
 
 test: lint $(SDKS)/.installed ## Check and test everything, as CI does
 	$(BIN)/python -m tests.suite --check $(PYTEST_ARGS)

@@ -28,6 +28,7 @@ from agents.core.requests import Json
 
 TOTAL = 5.0  # seconds for one answer
 MOST = 64 * 1024  # bytes of one
+_SCOPE = "openid profile"
 LEEWAY = 60  # seconds that the two clocks may differ
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]  # whatever the provider lists
 _LOOPBACK = ("http://127.0.0.1:", "http://localhost:")
@@ -67,8 +68,12 @@ def start(state: str, back: str, *, is_again: bool = False) -> str:
 
     `is_again` asks it to let the person show again who they are.
     """
-    endpoint = _endpoint(_metadata(), "authorization_endpoint")
+    metadata = _metadata()
+    endpoint = _endpoint(metadata, "authorization_endpoint")
+    known, groups = metadata.get("scopes_supported"), settings.OPSCONSOLE_SSO_GROUPS
+    asks_groups = isinstance(known, list) and groups in known  # Okta gives them only then
     given = {"state": state, "nonce": _derived("nonce", state)}
+    given |= {"scope": f"{_SCOPE} {groups}"} if asks_groups else {}
     given |= {"prompt": "login", "max_age": "0"} if is_again else {}
     with _session(back) as session:
         made = session.create_authorization_url(
@@ -162,7 +167,7 @@ def _session(back: str = "") -> OAuth2Session:
     session = OAuth2Session(
         settings.OPSCONSOLE_SSO_CLIENT_ID,
         settings.OPSCONSOLE_SSO_CLIENT_SECRET,
-        scope="openid profile",
+        scope=_SCOPE,
         redirect_uri=back,
         code_challenge_method="S256",
     )

@@ -23,7 +23,8 @@ class Provider:
     """What the provider says; a test replaces parts of it before the callback."""
 
     def __init__(self, issuer: str) -> None:
-        self.issuer, self.key = issuer, RSAKey.generate_key(2048, {"kid": "first"})
+        self.issuer = issuer
+        self.key: Any = RSAKey.generate_key(2048, {"kid": "first"})
         self.keys = [self.key]
         self.metadata: dict[str, Any] = {
             "issuer": issuer,
@@ -45,7 +46,8 @@ class Provider:
         claims = {**standard, "iat": now, "exp": now + 300, **self.claims}
         claims = {name: value for name, value in claims.items() if value is not None}
         if self.alg != "none":
-            return jwt.encode({"alg": self.alg, "kid": self.key.kid}, claims, self.key)
+            header = {"alg": self.alg, "kid": self.key.kid}
+            return jwt.encode(header, claims, self.key, algorithms=[self.alg])
         parts = ({"alg": "none"}, claims)
         return ".".join([*(_in_base64(json.dumps(part).encode()) for part in parts), ""])
 

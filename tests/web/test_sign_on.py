@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from threading import Barrier
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from joserfc.jwk import RSAKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from agents.models import Grants, Role
 from agents.people.members import join, remove_member
+from agents.signon import identities
 from agents.signon import provider as asking
-from tests.engine.scene import set_scene
+from agents.signon.provider import SignOnFailed
+from tests.engine.scene import in_thread, set_scene
 from tests.web.provider import CLIENT, SECRET, Provider, providing
 from tests.web.words import words
 
@@ -71,6 +75,8 @@ def test_first_sign_on_names_a_user_without_workspace(provider: Provider) -> Non
     provider.claims["preferred_username"] = "somebody.new"
     assert user_in(sign_on(provider)[0]) == "eva-2"
     assert provider.asked["scope"] == "openid profile"
+    provider.metadata["scopes_supported"] = ["openid", "groups"]
+    assert begin(Client(), provider)["scope"] == "openid profile groups"
     assert "/userinfo" not in provider.heard
 
 
@@ -189,6 +195,24 @@ def test_answer_works_once_and_only_where_it_was_begun(provider: Provider) -> No
     assert user_in(thief) == ""
 
 
+def test_only_one_of_two_processes_spends_an_answer() -> None:
+    both = Barrier(2)
+    said: list[str] = []
+
+    def spend() -> None:
+        both.wait()
+        try:
+            identities.spend("the-state", "the-code")
+            said.append("spent")
+        except SignOnFailed:
+            said.append("refused")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(in_thread, [spend, spend]))
+
+    assert sorted(said) == ["refused", "spent"]
+
+
 def test_answer_of_another_issuer_is_refused(provider: Provider) -> None:
     client = Client()
     begin(client, provider)
@@ -201,10 +225,18 @@ def test_answer_of_another_issuer_is_refused(provider: Provider) -> None:
     assert user_in(client) == "eva"
 
 
-def test_rotated_keys_sign_in_at_once(provider: Provider) -> None:
+@pytest.mark.parametrize(
+    ("alg", "key"),
+    [
+        ("PS256", RSAKey.generate_key(2048, {"kid": "second"})),
+        ("ES256", ECKey.generate_key("P-256", {"kid": "second"})),
+        ("EdDSA", OKPKey.generate_key("Ed25519", {"kid": "second"})),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # providers go on using it
+def test_rotated_keys_sign_in_at_once(provider: Provider, alg: str, key: Any) -> None:
     sign_on(provider)
-    provider.key = RSAKey.generate_key(2048, {"kid": "second"})
-    provider.keys = [provider.key]
+    provider.alg, provider.key, provider.keys = alg, key, [key]
 
     assert user_in(sign_on(provider)[0]) == "eva"
 
