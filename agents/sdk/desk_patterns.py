@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -78,6 +79,31 @@ class DeskSource:
         result = reply.get("result")
         has_found = reply.get("status") == "done" and isinstance(result, dict)
         return has_found and (self.valid is None or self.valid(result))
+
+
+def fields_fit(kinds: Mapping[str, Callable[[Json], bool]]) -> Callable[[Json], bool]:
+    """Return a check of what a source found, by its fields.
+
+    An absent field is missing data; one of another kind is a broken reply.
+    """
+    return lambda found: all(fits(found[name]) for name, fits in kinds.items() if name in found)
+
+
+def is_count(value: Json) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= 0
+
+
+def is_share(value: Json) -> bool:
+    return is_count(value) and value <= 1
+
+
+def is_word(value: Json) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def are_names(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def as_tool(one: DeskSpecialist | DeskSource, *, is_told: bool) -> DeskTool:

@@ -6,18 +6,18 @@ is read beside a recording.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from agents.core.actions import is_text
 from agents.core.json_forms import parse
 from agents.core.limits import read_limits
 from agents.desks.reference.report import DEMO_SECONDS, REPORT
+from agents.sdk.desk_patterns import are_names, fields_fit, is_count, is_share, is_word
 from agents.sdk.values import AsNumber
 from opsconsole.desks import (
     ANSWER,
@@ -348,59 +348,35 @@ def _is_about(topic: str, ticket: str) -> bool:
     return any(word in ticket.lower() for word in TOPICS[topic])
 
 
-_Check: TypeAlias = Callable[[Json], bool]
+_in_contract = fields_fit(
+    {
+        "gross_sales_usd": is_count,
+        "orders": is_count,
+        "aov_usd": is_count,
+        "failed_payment_rate": is_share,
+        "chargeback_alerts": is_count,
+        "gateway_incident": is_word,
+        "low_stock_skus": are_names,
+        "out_of_stock_skus": are_names,
+        "restock_eta_days": is_count,
+        "warning": is_word,
+    }
+)
 
 
-def _is_rate(value: Json) -> bool:
-    return _is_count(value) and value <= 1
-
-
-def _is_count(value: Json) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0
-
-
-def _is_word(value: Json) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _are_names(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-# What a source may report. An absent part is missing data; one of another type is a broken reply.
-_FIELDS: Mapping[str, _Check] = {
-    "gross_sales_usd": _is_count,
-    "orders": _is_count,
-    "aov_usd": _is_count,
-    "failed_payment_rate": _is_rate,
-    "chargeback_alerts": _is_count,
-    "gateway_incident": _is_word,
-    "low_stock_skus": _are_names,
-    "out_of_stock_skus": _are_names,
-    "restock_eta_days": _is_count,
-    "warning": _is_word,
-}
-
-
-def in_contract(facts: Json) -> bool:
-    """Tell whether what was found is of the known types."""
-    return all(check(facts[key]) for key, check in _FIELDS.items() if key in facts)
-
-
-@desk.source(title="Sales worker", critical=True, valid=in_contract)
+@desk.source(title="Sales worker", critical=True, valid=_in_contract)
 def sales_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what was sold."""
     return _report("sales", call, report_date, region)
 
 
-@desk.source(title="Payments worker", critical=True, valid=in_contract)
+@desk.source(title="Payments worker", critical=True, valid=_in_contract)
 def payments_worker(call: Call, report_date: str, region: str) -> Json:
     """Read how payments went."""
     return _report("payments", call, report_date, region)
 
 
-@desk.source(title="Inventory worker", valid=in_contract)
+@desk.source(title="Inventory worker", valid=_in_contract)
 def inventory_worker(call: Call, report_date: str, region: str) -> Json:
     """Read what is short in stock."""
     return _report("inventory", call, report_date, region)

@@ -5,19 +5,19 @@ A specialist answers tickets about one field of the desk, or passes them on.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from agents.core.money import format_money
 from agents.core.names import plan_in_words
 from agents.desks.refunds import billing, report
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.models import Subscription
+from agents.sdk.desk_patterns import are_names, fields_fit, is_count, is_share, is_word
 from opsconsole.desks import Call, CallRefused, Json
 
 _REFUNDABLE = "pro_monthly"
@@ -204,44 +204,20 @@ def _hits(keywords: tuple[str, ...], ticket: str) -> int:
 
 # Sources: each reads one part of a day's numbers, or reports that there are none.
 
-_Check: TypeAlias = Callable[[Json], bool]
-
-
-def _is_rate(value: Json) -> bool:
-    return _is_count(value) and value <= 1
-
-
-def _is_count(value: Json) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0
-
-
-def _is_word(value: Json) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _are_names(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-# What a source may report. An absent part is missing data; one of another type is a broken reply.
-_FIELDS: Mapping[str, _Check] = {
-    "gross_sales_minor": _is_count,
-    "orders": _is_count,
-    "aov_minor": _is_count,
-    "failed_payment_rate": _is_rate,
-    "chargeback_alerts": _is_count,
-    "gateway_incident": _is_word,
-    "low_stock_skus": _are_names,
-    "out_of_stock_skus": _are_names,
-    "restock_eta_days": _is_count,
-    "warning": _is_word,
-}
-
-
-def _in_contract(facts: Json) -> bool:
-    """Tell whether what was found is of the known types."""
-    return all(check(facts[key]) for key, check in _FIELDS.items() if key in facts)
+_in_contract = fields_fit(
+    {
+        "gross_sales_minor": is_count,
+        "orders": is_count,
+        "aov_minor": is_count,
+        "failed_payment_rate": is_share,
+        "chargeback_alerts": is_count,
+        "gateway_incident": is_word,
+        "low_stock_skus": are_names,
+        "out_of_stock_skus": are_names,
+        "restock_eta_days": is_count,
+        "warning": is_word,
+    }
+)
 
 
 @desk.source(title="Sales worker", critical=True, valid=_in_contract)
