@@ -225,7 +225,6 @@ class Desk:
                 may_change=dict(may_change or {}),
                 numbers=self.numbers,
                 is_plain=bool(self.numbers),
-                is_told=not self.has_prompts,
                 **more,
             )
             check_tool(declared, self.tools.values())
@@ -301,7 +300,7 @@ class Desk:
             check_specialist(function)
             check_tool_name(function.__name__, arguments=())
             known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
-            enter(self.all_tools, known.name, as_tool(known, is_told=not self.has_prompts))
+            enter(self.all_tools, known.name, as_tool(known))
             self.specialists[known.name] = known
             return function
 
@@ -333,7 +332,7 @@ class Desk:
             known = DeskSource(
                 function.__name__, function, title, timeout, required, critical, scope, valid
             )
-            enter(self.all_tools, known.name, as_tool(known, is_told=not self.has_prompts))
+            enter(self.all_tools, known.name, as_tool(known))
             self.sources[known.name] = known
             return function
 

@@ -106,7 +106,7 @@ def are_names(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def as_tool(one: DeskSpecialist | DeskSource, *, is_told: bool) -> DeskTool:
+def as_tool(one: DeskSpecialist | DeskSource) -> DeskTool:
     """Return a specialist or a source as a tool that only reads."""
 
     def reply(call: DeskCall, **given: Json) -> Json:
@@ -126,7 +126,6 @@ def as_tool(one: DeskSpecialist | DeskSource, *, is_told: bool) -> DeskTool:
         valid=one.is_valid,
         may_say=one.sentences,
         request=replace(ACTION, tag=one.title),
-        is_told=is_told,
         is_plain=True,
     )
 

@@ -232,7 +232,6 @@ class DeskTool:
     valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
     request: RequestKind = ACTION  # a person's request about a call
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
-    is_told: bool = True  # to models, whose prompts do not describe it
     is_plain: bool = False  # its arguments are whole numbers, amounts and texts by name, untyped
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
     executed_by: str = CONSOLE  # or AGENT: its function is never called
@@ -243,11 +242,6 @@ class DeskTool:
     def description(self) -> str:
         """Return its description for models."""
         return told_of(self.function, self.title)
-
-    @property
-    def told(self) -> str:
-        """Return the same for a model whose prompt does not describe the tool; else ""."""
-        return self.description if self.is_told else ""
 
     @property
     def brief(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from inspect import getdoc
 
 from agents.core.actions import ArgSpecs
 from agents.core.compat_0_2 import currency_of
@@ -100,16 +99,15 @@ def specs(desk: str) -> ArgSpecs:
 
 def usage_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return the usage of tools that no prompt describes: arguments, then a sentence."""
-    tools = tools_at(desk)
+    tools = {} if desk in DESKS and DESKS[desk].has_prompts else tools_at(desk)
     held = ((name, tools[name]) for name in names if name in tools)
-    return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in held if tool.told}
+    return {name: f"{_arguments(tool)}: {tool.description}" for name, tool in held}
 
 
 def descriptions_of(desk: str, names: Iterable[str]) -> dict[str, str]:
     """Return a sentence for models about each of these tools."""
     tools = tools_at(desk)
-    held = (tools[name] for name in names if name in tools)
-    return {one.name: one.told or (getdoc(one.function) or one.name) for one in held}
+    return {name: tools[name].description for name in names if name in tools}
 
 
 def _arguments(tool: DeskTool) -> str:

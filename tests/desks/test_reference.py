@@ -19,7 +19,7 @@ OF_DESK = (Desk.tool, Desk.rule, Desk.specialist, Desk.source, Desk.scenario)
 DECLARATIONS: dict[str, Callable[..., Any]] = {
     one.__name__: one for one in (Desk, Subject, Report, *OF_DESK)
 }
-SET_BY_DESK = {"name", "function", "arguments", "numbers", "is_plain", "is_told"}
+SET_BY_DESK = {"name", "function", "arguments", "numbers", "is_plain"}
 OF_SHIPPED_DESKS = {"request", "unrecorded", "clean", "is_replayed"}
 
 

@@ -1,7 +1,6 @@
 """A waiting run keeps its questions when a later version words them differently."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,7 +19,6 @@ TOOLS = DESKS["refunds"].all_tools
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Change: TypeAlias = Callable[[pytest.MonkeyPatch], None]
-TOLD = "Returns the customer and the charges."
 
 
 def waiting() -> tuple[Scene, Run]:
@@ -41,9 +39,7 @@ def tools_in_another_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_sentence(patch: pytest.MonkeyPatch) -> None:
-    real = TOOLS["get_refund_context"]
-    told = replace(real, is_told=True, title=TOLD, function=lambda *a, **n: real.function(*a, **n))
-    patch.setitem(TOOLS, "get_refund_context", told)
+    patch.setattr(DESKS["refunds"], "has_prompts", False)
 
 
 def one_more_key(patch: pytest.MonkeyPatch) -> None:
@@ -107,4 +103,4 @@ def test_the_model_is_given_what_guides_it(monkeypatch: pytest.MonkeyPatch) -> N
     go(set_scene().launch())
 
     assert asked[0].schema["anyOf"]
-    assert asked[0].inputs["more_tools"]["get_refund_context"].endswith(TOLD)
+    assert asked[0].inputs["more_tools"]["get_refund_context"].endswith(" hint.")
