@@ -75,6 +75,7 @@ class DeskFacts:
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
     answered: tuple[str, ...] = ()  # what specialists found, in sentences
     refused: tuple[str, ...] = ()  # what a person sent back, in sentences
+    is_told: bool = False  # somebody reads it: a letter or an answer
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class Facts:
     def as_json(self) -> Json:
         if self.desk:
             more = {"repeats": self.repeats, "rejected": self.rejected}
-            return self.desk.stored | {name: kept for name, kept in more.items() if kept}
+            kept = {name: value for name, value in more.items() if value}
+            return {**self.desk.stored, **kept, **self._seen(self.desk)}
         own = ("desk", "border", "once")
         kept = {name: value for name, value in vars(self).items() if name not in own}
         # For facts stored without these.
@@ -146,6 +148,19 @@ class Facts:
             if not kept[name]:
                 del kept[name]
         return kept
+
+    def _seen(self, known: DeskFacts) -> Json:
+        """Return what else rules of a declared desk depend on; pages do not show it."""
+        more: dict[str, Json] = {
+            "sent_back_by": self.sent_back_by,
+            "unfit": self.unfit,
+            "outdated": self.outdated,
+            "record": known.record,
+            "answered": known.answered,
+            "refused": known.refused,
+        }
+        seen = {name: value for name, value in more.items() if value}
+        return {"seen": seen} if seen or known.is_told else {}
 
 
 class RulingKind(IntEnum):

@@ -136,7 +136,7 @@ def _of_policy(step: Step) -> Iterable[_StepMessage]:
         role=ruling,
         parts=_parts({"stands_as": left}) if left and left != action else (),
         rulings=reply["rulings"],
-        folded=[_Part("Facts that the rules saw", "none", _parts(reply.get("facts")))],
+        folded=[_Part("Facts that the rules saw", "none", _parts(_seen_facts(reply)))],
     )
 
 
@@ -172,6 +172,10 @@ def _unanswered(step: Step, who: str) -> _StepMessage:
     lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
     text = "gave no usable answer" if step.failed else "has not answered yet"
     return _StepMessage(step, role, f"{who} {text}", role=role, words=words, notes=lost)
+
+
+def _seen_facts(reply: Json) -> Json:
+    return {name: it for name, it in (reply.get("facts") or {}).items() if name != "seen"}
 
 
 def _parts(value: Json, about: tuple[str, int] | None = None) -> list[_Part]:

@@ -340,6 +340,14 @@ def read_stored(kind: type[T], stored: Json) -> T:
     return value
 
 
+def read_whole(kind: type[T], stored: Json) -> T:
+    """Read what `write` wrote, all of it: a newer field has no value then. Raises BadValue."""
+    value = read_stored(kind, stored)
+    if missing := [one.name for one in fields(kind) if one.name not in stored]:  # type: ignore[arg-type]
+        raise BadValue(f"{missing[0]}: it is not stored")
+    return value
+
+
 def limit(
     default: Any,
     label: str,

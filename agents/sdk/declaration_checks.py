@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
 from datetime import date
 from decimal import Decimal
-from inspect import iscoroutinefunction, signature
-from types import NoneType
+from inspect import getclosurevars, iscoroutinefunction, signature
+from types import NoneType, SimpleNamespace
 from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
 from agents.core.calls import Touch
@@ -113,6 +114,21 @@ def check_plain(function: Callable[..., Any]) -> None:
     """Raise TypeError for a coroutine, as a desk's functions are not awaited."""
     if iscoroutinefunction(function):
         raise TypeError(f"{function.__name__} is to be a plain function, without async")
+
+
+def type_of_facts(gather: Callable[..., Any]) -> type[Any]:
+    """Return the type that facts are stored in and read by. Raises TypeError without one."""
+    near = dict(getclosurevars(gather).nonlocals)  # a function's class is no name of its module
+    hint = {"return": gather.__annotations__.get("return")}
+    declared: Any = SimpleNamespace(__annotations__=hint)
+    try:
+        told = get_type_hints(declared, gather.__globals__, near)
+    except NameError as error:
+        raise TypeError(f"{gather.__name__}: {error}") from None
+    for kind in get_args(told.get("return")) or (told.get("return"),):
+        if isinstance(kind, type) and is_dataclass(kind):
+            return kind
+    raise TypeError(f"{gather.__name__} is to say its type: -> MyFacts, a frozen dataclass")
 
 
 def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:

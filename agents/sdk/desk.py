@@ -29,6 +29,7 @@ from agents.sdk.declaration_checks import (
     check_takes,
     check_tool,
     check_tool_name,
+    type_of_facts,
 )
 from agents.sdk.demo import Past, Says, check_script
 from agents.sdk.desk_patterns import (
@@ -138,6 +139,7 @@ class Desk:
         self.policy: Limits | None = None  # what its part of a new policy is taken from
         self.past: Past | None = None  # of a new demo, if it has any
         self.gather: Callable[[str, Asked], Any] | None = None
+        self.facts_type: type[Any] = type(None)
         self.ahead: Callable[[str], Any] | None = None
         self.fresh = timedelta(0)
         self.show: Callable[..., Sequence[Evidence]] | None = None
@@ -150,7 +152,7 @@ class Desk:
     def facts(self, gather: F) -> F:
         """Declare how facts are gathered: local, under lock, once for each review."""
         check_plain(gather)
-        self.gather = gather
+        self.gather, self.facts_type = gather, type_of_facts(gather)
         return gather
 
     def fetch(self, send: F) -> F:

@@ -22,6 +22,9 @@ class Case:
     launched_by: str = ""
 
 
+NO_CASE = Case("", "", date.min)
+
+
 def tomorrow(case: Case) -> date:
     return case.today + timedelta(days=1)
 

@@ -9,6 +9,7 @@ import pytest
 from agents.engine.desk import registry
 from agents.sdk.desk import DESKS, Desk
 from tests.desks import page
+from tests.judged import pytest_runtest_call as pytest_runtest_call
 
 
 @pytest.fixture

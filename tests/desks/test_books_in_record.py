@@ -137,6 +137,7 @@ def test_a_row_of_the_books_that_no_call_left_so_is_named() -> None:
         assert any(expected in reason for reason in found), (tamper.__name__, found)
 
 
+@pytest.mark.judged_otherwise
 def test_calls_stay_proved_after_their_tool_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = bank_scene()
     go(launch(scene, PAID_AT_ONCE))

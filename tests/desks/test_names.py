@@ -284,6 +284,7 @@ def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> Non
 
 @pytest.mark.proves("I36")
 @pytest.mark.both
+@pytest.mark.judged_otherwise
 def test_swapped_value_is_found_and_stops_the_call(scene: Scene, post: Post) -> None:
     held: dict[str, Any] = {}
     for twist in ("deleted", "swapped", "copied"):

@@ -188,7 +188,7 @@ def charge_left(args: Args, facts: RefundFacts) -> Ruling | None:
     if facts.choices:
         agents = f"The agent chose {args.charge}; neither" if args.charge else "Neither"
         sentence = f"{agents} the request nor a person named one of the customer's charges."
-        name = next(iter(facts.choices[CHARGE]))
+        name = min(facts.choices[CHARGE])  # stored facts have no order
         flip = f"A request that names one, such as {name}, does not wait for this."
         return escalate("charge_named_by_nobody", sentence, risk=90, flip=flip)
     if charge is None and args.charge:

@@ -294,9 +294,11 @@ def _add_declared(
     }
     named = {**border.name(kept), "case": kept["case"]}
     answered = _answered(desk, context.steps, border)
-    refused = _refused(desk, context.steps, case, run) if action.get("kind") == "final" else ()
+    is_final = action.get("kind") == "final"
+    refused = _refused(desk, context.steps, case, run) if is_final else ()
     about = (gathered.own, case, sentences, named, gathered.record, answered, refused)
-    return replace(facts, desk=DeskFacts(*about))
+    is_told = is_final or bool(context.letter)
+    return replace(facts, desk=DeskFacts(*about, is_told=is_told))
 
 
 # What a person reads next to a call: evidence, and the origins of its arguments.

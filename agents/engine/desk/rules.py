@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
 from functools import partial, update_wrapper, wraps
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,7 @@ from agents.sdk import arguments as serialization
 from agents.sdk.declaration_checks import OF_CONSOLE
 from agents.sdk.desk import WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
-from agents.sdk.rules import Case
+from agents.sdk.rules import NO_CASE
 from agents.sdk.values import Money
 
 NOTHING_DONE = "Nothing was changed."
@@ -121,9 +120,6 @@ def _ruling(
         return ruling
     changed = _changed(tool, action["args"], args, ruling.action)
     return replace(ruling, action={**action, "args": changed})
-
-
-NO_CASE = Case("", "", date.min)
 
 
 def _changed(tool: DeskTool, given: Json, args: Any, to: Mapping[str, Any]) -> Json:

@@ -1,0 +1,143 @@
+"""Judge a stored ruling again, under any version, from what was stored with it.
+
+The reader of stored facts stands here; `core.reviews` and `engine.desk.facts` write them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Any, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from agents.core.actions import Action
+from agents.core.json_forms import canonical
+from agents.core.limits import Limits
+from agents.core.requests import Json
+from agents.core.reviews import Border, Consent, DeskFacts, Facts, ReviewResult, Ruling, RulingKind
+from agents.policies import NO_CONSENT, review
+from agents.sdk.arguments import BadValue, read_whole
+from agents.sdk.desk import Desk
+from agents.sdk.rules import NO_CASE, Case
+
+FAILED = "rule_failed"
+_BESIDE = ("desk", "border", "once")  # fields of facts that are never stored
+
+
+class CannotJudge(Exception):
+    """What the ruling depended on is not stored, or cannot be read any more."""
+
+
+def judge_again(
+    desk: Desk,
+    asked: Json,
+    reply: Json,
+    limits: Limits,
+    *,
+    border: Border,
+    consent: Consent = NO_CONSENT,
+) -> ReviewResult:
+    """Return what `limits` say of a stored review, from its `asked` and `reply` alone.
+
+    `limits` are those of its pattern and desk, `border` is its run's, and `consent` is what a
+    person gave in the step that `asked["granted"]` names. Only if the version that it was judged
+    under gives the stored ruling again (`is_same`), the ruling under another says anything. Raises
+    CannotJudge.
+    """
+    action: Action = asked["action"]
+    facts = read_facts(desk, action, reply["facts"], border)
+    named = None if asked.get("granted") else _named_in(reply)
+    judged = review(action, facts, limits, consent=consent, named=named)
+    if any(one.reason == FAILED for one in judged.rulings) and not _has_failed(reply):
+        raise CannotJudge("A rule cannot be asked any more.")
+    return judged
+
+
+def is_same(judged: ReviewResult, reply: Json) -> bool:
+    """Tell whether a ruling is the stored one: each rule's answer, sentence and number."""
+    again = judged.as_json()
+    return canonical(again) == canonical({name: reply.get(name) for name in again})
+
+
+def read_facts(desk: Desk, action: Action, stored: Json, border: Border) -> Facts:
+    """Return the facts that the rules saw. A field that was not stored has no default."""
+    seen = stored.get("seen", {})
+    if seen.get("unfit"):
+        unfit = DeskFacts(None, NO_CASE, (), {})
+        by = seen.get("sent_back_by", "")
+        return Facts(border=border, desk=unfit, unfit=seen["unfit"], sent_back_by=by)
+    if not stored:
+        raise CannotJudge("No facts are stored with it.")
+    try:
+        if "desk" in stored:
+            return _declared(desk, action, stored, border)
+        return _own(desk.facts_type, stored, border)
+    except (BadValue, ValidationError, KeyError, TypeError) as error:
+        raise CannotJudge(f"Its facts cannot be read: {error}") from error
+
+
+def _declared(desk: Desk, action: Action, stored: Json, border: Border) -> Facts:
+    """Read the facts of a desk that declares its own."""
+    own, letter = stored["own"], stored.get("letter", "")
+    if own is not None:
+        own = read_whole(desk.facts_type, border.resolve(own))
+    is_told = bool(letter) or action.get("kind") == "final"
+    if is_told and "seen" not in stored:
+        raise CannotJudge("It is from before letters and answers were stored with their record.")
+    seen, done = stored.get("seen", {}), tuple(stored["done"])
+    record = seen.get("record", {})
+    of_desk = DeskFacts(
+        own,
+        read_whole(Case, border.resolve(stored["case"])),
+        done,
+        stored,
+        record,
+        tuple(seen.get("answered", ())),
+        tuple(seen.get("refused", ())),
+    )
+    return Facts(
+        desk=of_desk,
+        border=border,
+        called_before=stored.get("called_before", False),
+        scope=stored.get("scope"),
+        letter=letter,
+        own_words=tuple(stored.get("own_words", ())),
+        repeats=tuple(stored.get("repeats", ())),
+        rejected=stored.get("rejected"),
+        sent_back_by=seen.get("sent_back_by", ""),
+        ledger=done if letter else (),
+        record=record if letter else {},
+        outdated=seen.get("outdated", {}),
+    )
+
+
+def _own(kind: type[Facts], stored: Json, border: Border) -> Facts:
+    """Read the facts of a desk that uses the console's own form."""
+    kept = {}
+    for name, adapter in _adapters(cast(Any, kind)).items():
+        if name in stored:
+            kept[name] = adapter.validate_python(stored[name])
+        elif name not in Facts.NEWER:  # those are stored only where there are any
+            raise CannotJudge(f"{name} is not stored with it.")
+    return kind(border=border, **kept)
+
+
+@cache
+def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(kind)
+    return {
+        one.name: TypeAdapter(hints[one.name]) for one in fields(kind) if one.name not in _BESIDE
+    }
+
+
+def _named_in(reply: Json) -> Ruling | None:
+    """Return the stored ruling on names in place of keys, which the books of today may not give."""
+    for one in (*reply["revisions"], *reply["rulings"]):
+        if one["rule"] == "policy.named":
+            return Ruling(**{**one, "verdict": RulingKind[one["verdict"].upper()]})
+    return None
+
+
+def _has_failed(reply: Json) -> bool:
+    return any(one["reason"] == FAILED for one in reply["rulings"])
