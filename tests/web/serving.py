@@ -157,6 +157,13 @@ def is_live(*pages: Page) -> None:
         expect(page.locator("#live:not(.stale)")).to_be_attached()
 
 
+def go_by_key(page: Page, key: str, address: str) -> None:
+    """Press a key that leads to another page, once this one answers keys."""
+    is_live(page)
+    page.keyboard.press(key)
+    page.wait_for_url(address)
+
+
 @contextmanager
 def console() -> Iterator[str]:
     """Serve the pages, with a worker beside them."""

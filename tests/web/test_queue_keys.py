@@ -10,7 +10,7 @@ from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Role
 from tests.engine.scene import Scene, set_scene
 from tests.limits import first_limit
-from tests.web.serving import Card, Desk, advance_run, is_live, open_page, sign_in
+from tests.web.serving import Card, Desk, advance_run, go_by_key, is_live, open_page, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -45,8 +45,7 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
     order = list(Escalation.objects.order_by("expires_at", "pk").values_list("pk", flat=True))
     rita, loads = desk("rita", "/approvals/"), list[str]()
     is_live(rita)
-    rita.keyboard.press("3")
-    rita.wait_for_url(f"{site}/approvals/?view=above")
+    go_by_key(rita, "3", f"{site}/approvals/?view=above")
     expect(rita.locator("#queue li[id]")).to_have_count(3)
     expect(rita.locator("#views [aria-current]")).to_contain_text("USD 3,600.00")
     rita.keyboard.press("x")  # its rule is still to be chosen
@@ -54,14 +53,11 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
     rita.keyboard.press("ArrowDown")
     rita.keyboard.press("Control+Enter")
     expect(rita.locator("#narrowed")).to_be_visible()
-    rita.keyboard.press("3")
-    rita.wait_for_url(f"{site}/approvals/?view=above")
+    go_by_key(rita, "3", f"{site}/approvals/?view=above")
     rita.keyboard.press("f")
     rita.keyboard.type("Anna")
-    rita.keyboard.press("Enter")
-    rita.wait_for_url(f"{site}/approvals/?view=above&subject=Anna")
-    rita.keyboard.press("2")
-    rita.wait_for_url(f"{site}/approvals/?view=unclaimed")
+    go_by_key(rita, "Enter", f"{site}/approvals/?view=above&subject=Anna")
+    go_by_key(rita, "2", f"{site}/approvals/?view=unclaimed")
 
     # New rows wait while the focus is in the list, which says how many.
     rita.keyboard.press("j")
@@ -79,10 +75,8 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
     expect(headline).to_have_css("border-inline-start-style", "solid")
     rita.evaluate("refresh(['#card'])")  # as when something about it comes live
     expect(headline).to_be_focused()
-    rita.keyboard.press("j")
-    rita.wait_for_url(f"{site}/approvals/{order[1]}/?view=unclaimed")
-    rita.keyboard.press("k")
-    rita.wait_for_url(f"{site}/approvals/{order[0]}/?view=unclaimed")
+    go_by_key(rita, "j", f"{site}/approvals/{order[1]}/?view=unclaimed")
+    go_by_key(rita, "k", f"{site}/approvals/{order[0]}/?view=unclaimed")
     expect(headline).to_be_focused()
 
     rita.on("load", lambda page: loads.append(page.url))
@@ -97,11 +91,10 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
         rita.wait_for_url(f"{site}/approvals/{following}/?view=unclaimed&done={pk}")
     assert len(loads) == 4  # one page load per decision
 
-    rita.keyboard.press("u")  # one key leads back to the decided request, and one leads on
-    rita.wait_for_url(f"{site}/approvals/{order[3]}/?view=unclaimed")
+    # one key leads back to the decided request, and one leads on
+    go_by_key(rita, "u", f"{site}/approvals/{order[3]}/?view=unclaimed")
     expect(rita.locator("#dform")).to_have_count(0)
-    rita.keyboard.press("n")
-    rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=unclaimed")
+    go_by_key(rita, "n", f"{site}/approvals/{order[4]}/?view=unclaimed")
 
     rita.keyboard.press("h")
     expect(rita.locator("#hand-over select").first).to_be_focused()
@@ -111,27 +104,23 @@ def test_mixed_queue_is_worked_through_by_keyboard(scene: Scene, site: str, desk
 
     # A snoozed request has left the view, and the next one opens.
     rita.keyboard.press("s")
-    rita.keyboard.press("Control+Enter")
-    rita.wait_for_url(f"{site}/approvals/{order[5]}/?view=unclaimed&done={order[4]}")
+    go_by_key(rita, "Control+Enter", f"{site}/approvals/{order[5]}/?view=unclaimed&done={order[4]}")
     expect(rita.locator("#strip")).to_contain_text("snoozed for you until")
     is_live(rita)
-    rita.keyboard.press("l")
-    rita.wait_for_url(f"{site}/approvals/?view=unclaimed#at-{order[5]}")
+    go_by_key(rita, "l", f"{site}/approvals/?view=unclaimed#at-{order[5]}")
     expect(rita.locator(f"#q-{order[5]} a")).to_be_focused()
     rita.keyboard.press("Enter")
     expect(headline).to_be_focused()
     rita.keyboard.press("4")  # from a card too
     expect(rita.locator("#views [data-key='4'][aria-current] .count")).to_have_text("1")
     rita.keyboard.press("j")
-    rita.keyboard.press("Enter")
-    rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=snoozed")
+    go_by_key(rita, "Enter", f"{site}/approvals/{order[4]}/?view=snoozed")
     rita.keyboard.press("s")
     expect(rita.locator("#snooze")).to_be_visible()
     rita.keyboard.press("2")
     expect(rita.locator("#views [data-key='2'][aria-current]")).to_be_visible()
     rita.keyboard.press("j")
-    rita.keyboard.press("Enter")
-    rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=unclaimed")
+    go_by_key(rita, "Enter", f"{site}/approvals/{order[4]}/?view=unclaimed")
     for _ in range(3):
         decide_by_keys(rita, "r", "the last ones")
     expect(rita.locator("#strip .strip")).to_be_visible()
@@ -167,8 +156,7 @@ def test_key_held_down_decides_one_request(series: list[str], site: str, desk: D
     mara.keyboard.down("Enter")  # repeats, as it was never up
     assert mara.evaluate("document.querySelector('#dform').sending") is None
     mara.keyboard.up("Enter")
-    mara.keyboard.press("Enter")
-    mara.wait_for_url(f"{site}{series[2]}?done=*")
+    go_by_key(mara, "Enter", f"{site}{series[2]}?done=*")
 
     assert decided() == 2
 
@@ -224,8 +212,7 @@ def test_decision_is_sent_from_its_card_alone(series: list[str], site: str, desk
     sends_nothing()
     mara.goto(site + series[0])
     expect(mara.locator("#consequence h2")).to_be_focused()
-    mara.keyboard.press("Control+Enter")
-    mara.wait_for_url(f"{site}{series[1]}?done=*")
+    go_by_key(mara, "Control+Enter", f"{site}{series[1]}?done=*")
 
 
 def test_escape_leaves_a_field_and_its_text(series: list[str], desk: Desk) -> None:
@@ -263,5 +250,4 @@ def test_only_an_approval_is_chosen_beforehand(
     assert mara.evaluate("document.querySelector('#dform').sending") is None
     mara.keyboard.press("r")
     mara.keyboard.type("not now")
-    mara.keyboard.press("Control+Enter")
-    mara.wait_for_url(f"{site}{series[1]}?done=*")
+    go_by_key(mara, "Control+Enter", f"{site}{series[1]}?done=*")
