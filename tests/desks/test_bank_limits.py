@@ -11,13 +11,12 @@ from unittest import mock
 import pytest
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from agents.core.limits import BadPolicy, read_limits
+from agents.core.limits import read_limits
 from agents.core.states import RunState
-from agents.desks.refunds.limits import STRICT
 from agents.engine.desk.review_context import ReviewContext
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.overview.pages import overview
@@ -29,7 +28,6 @@ from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,
     LARGE,
-    NEW_PAYEE,
     PAID_AT_ONCE,
     bank_scene,
     decide,
@@ -110,17 +108,6 @@ def test_a_currency_without_a_cap_is_a_persons() -> None:
     assert reason(go(launch(scene, PAID_AT_ONCE))) == "no_cap_of_the_day"
 
 
-@pytest.mark.parametrize(
-    "caps",
-    [{"EUR": 5}, {"EUR": {"daily": 5}}, {"EUR": dict.fromkeys(("launcher_daily_minor",), -1)}, []],
-)
-def test_caps_that_are_none_are_refused(caps: Any) -> None:
-    document = {**STRICT.as_json(), "desks": {"bank": {"caps": caps}}}
-
-    with pytest.raises(BadPolicy):
-        read_limits(document)
-
-
 def set_limit(limit: str, *more: str) -> str:
     call_command("set_limit", "demo", "rita", limit, *more, stdout=(out := StringIO()))
     return out.getvalue()
@@ -183,36 +170,6 @@ def test_card_offers_as_proposed_only_within_own_limit(
         shown = card()
         answers = [verdict for verdict in ("adjust", "approve") if f'value="{verdict}"' in shown]
         assert (answers, "above your limit of EUR 1,000.00" in shown) == ([], True)
-
-
-def test_a_limit_in_one_currency_is_none_of_another() -> None:
-    scene = bank_scene()
-    set_limit("5000.00", "--desk", "bank", "--currency", "USD")
-    with pytest.raises(refusal.Refused, match=r"own limit of EUR 0\.00"):
-        decide(scene, run := go(launch(scene, FIRST_PAYMENT)))
-
-    ada = client_of(User.objects.get(username="ada"))
-    shown = "Refunds: up to USD 800.00<br>Bank transfers: up to USD 5,000.00"
-    assert shown in ada.get("/members/").text
-    told = "approving up to USD 5,000.00 for bank transfers, up to USD 800.00 for refunds."
-    assert told in ada.get("/audit/").text
-
-    set_limit("1000.00", *IN_EUR)
-    assert "may grant nothing in EUR (limited: USD 5,000.00)" in set_limit("none", *IN_EUR)
-    assert "any amount" in set_limit("none", "--desk", "bank", "--currency", "USD")
-    assert decide(scene, run).state == "approved"
-    decide(scene, go(launch(scene, NEW_PAYEE)))  # without money, so without a limit
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("5.000", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5.000", *IN_EUR)],
-)
-def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
-    bank_scene()
-
-    with pytest.raises(CommandError):
-        set_limit(*arguments)
 
 
 def test_process_without_the_desk_refuses_decisions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,12 +243,6 @@ def test_a_hook_reports_whatever_a_command_printed(place: Place, response: str) 
     assert (said, Effect.objects.get().state) == (0, EffectState.DONE)
 
 
-def test_hook_blocks_an_argument_named_like_the_subject(place: Place) -> None:
-    said = place.hook("PreToolUse", "Bash", {"command": "make", "project": "another"})
-
-    assert (said, AgentCall.objects.count()) == (2, 0)
-
-
 @pytest.mark.parametrize("event", ["Stop", "UserPromptSubmit", "SessionEnd"])
 def test_commands_without_an_end_close_no_session(place: Place, event: str) -> None:
     before, asked = "PreToolUse", {"command": "git push"}
@@ -327,28 +321,3 @@ def test_a_hook_passes_what_is_no_call_and_denies_the_rest(
     ended = nursery.run(command, cwd=tmp_path, env=env, given=json.dumps(given), timeout=PATIENCE)
 
     assert ended.returncode == code
-
-
-def test_a_hook_names_what_a_call_has_too_much(place: Place) -> None:
-    given = {"command": "ls", "dangerouslyDisableSandbox": True}
-    extra = place.hook("PreToolUse", "Bash", given)
-    other = place.hook("PreToolUse", "mcp__brave-search__find", {"query": "shops"})
-
-    assert extra[0] == other[0] == "deny"
-    assert "bash has no dangerouslyDisableSandbox. Write the arguments of bash" in extra[2]
-    assert '\\"description (may be left out)\\": \\"a text or null\\"' in extra[2]
-    assert "The desk's tools are: deploy, bash, write, edit." in other[2]
-
-
-def test_the_settings_that_install_a_hook_keep_its_times(place: Place) -> None:
-    options = ("--subject", "project=shop", "--patience", "5", "--limit", "55")
-
-    code, out = place.run("-m", "opsconsole_client.hook", "--settings", "Bash", *options, said=None)
-
-    hooks = json.loads(out)["hooks"]
-    hook = hooks["PreToolUse"][0]["hooks"][0]
-    for event in ("Stop", "UserPromptSubmit", "SessionEnd"):
-        [matched] = hooks[event]
-        assert matched["hooks"][0]["command"].endswith("--limit 55 || true")
-    kept = "opsconsole-hook --subject project=shop --patience 5 --limit 55 || exit 2"
-    assert (code, hook["command"]) == (0, kept)

@@ -10,16 +10,13 @@ from unittest import mock
 from urllib.parse import urlencode
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit import archiving
 from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
-from agents.desks.refunds.limits import STRICT
-from agents.models import Effect, Escalation, Head, MaskedValue, Role, Run, SavedView
+from agents.models import Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
@@ -36,7 +33,6 @@ from tests.desks.post import (
     IBAN,
     OTHER_IBAN,
     SPACED,
-    Guest,
     Post,
     calls,
     held_by,
@@ -203,14 +199,6 @@ def test_list_has_its_worst_origin_and_the_card_names_it(scene: Scene, post: Pos
     assert (invited.stop_reason, post.called("invite")) == ("supervisor_block:masked_value", [])
 
 
-def test_dataclass_has_values_and_its_worst_origin(scene: Scene, post: Post) -> None:
-    guest = {"email": name(scene, ANNA), "note": None}
-    with model(calls("invite", guest=guest, more=[guest])):
-        assert launch(scene, f"Invite {ANNA}.").state == RunState.DONE
-
-    assert post.called("invite") == [{"guest": Guest(ANNA), "more": [Guest(ANNA)]}]
-
-
 def test_types_and_lengths_are_judged_on_values(scene: Scene, post: Post) -> None:
     with model(calls("forward", to=name(scene, DORA))):
         assert launch(scene, f"Forward it to {DORA}.").state == RunState.DONE
@@ -268,18 +256,6 @@ def test_a_viewer_an_export_and_a_mail_have_names(scene: Scene, post: Post) -> N
         assert [value for value in VALUES if value in seen] == [], page
         assert PSEUDONYM.search(shown) is None, page
     assert ANNA in client_of(scene.rita).get(of_run).text
-
-
-def test_nothing_is_named_where_the_policy_says_off_or_gone(scene: Scene) -> None:
-    post = install(scene, redaction={**STRICT.redaction, "emails": "off", "ibans": "gone"})
-    with model(calls("find_person", email=ANNA)):
-        run = launch(scene, f"Who is {ANNA}, who has {IBAN}?")
-    with model(calls("pay", iban="[IBAN]", amount=EUROS)):
-        blocked = launch(scene, f"Pay EUR 5 to {IBAN}.")
-
-    assert run.goal == f"Who is {ANNA}, who has [IBAN]?"
-    assert post.calls == [("find_person", {"email": ANNA})]
-    assert (MaskedValue.objects.count(), Effect.objects.filter(run=blocked).count()) == (0, 0)
 
 
 @pytest.mark.proves("I36")
@@ -524,32 +500,6 @@ def test_live_update_has_values_only_for_reviewers(scene: Scene) -> None:
 
     assert (IBAN in seen["rita"], PSEUDONYM.search(seen["rita"])) == (True, None)
     assert (IBAN in seen["eve"], PSEUDONYM.search(seen["eve"]) is None) == (False, False)
-
-
-def test_values_cost_one_statement_and_none_without(scene: Scene, post: Post) -> None:
-    def statements(goal: str) -> dict[str, int]:
-        with model(calls("find_person", email="nobody")), CaptureQueriesContext(connection) as seen:
-            run = launch(scene, goal)
-        assert run.state == RunState.DONE
-        told = [one["sql"] for one in seen.captured_queries]
-        return {"all": len(told), "values": sum("maskedvalue" in sql for sql in told)}
-
-    plain, named = statements("Who is there?"), statements(f"Who is {ANNA}?")
-
-    assert plain["values"] == 0
-    assert named["values"] <= 2
-
-
-def test_a_desk_may_tell_its_models_the_domain_of_an_address(scene: Scene, post: Post) -> None:
-    post.desk.shows_domains = True
-    own = name(scene, ANNA)
-    seen = f"{own} (post.example)"
-
-    with model(calls("send_message", to=[seen], body=f"Hi {seen} (all)")) as asked:
-        assert launch(scene, f"Write to {ANNA}.").state == RunState.DONE
-
-    assert asked[0]["goal"] == f"Write to {seen}."
-    assert post.called("send_message") == [{"to": [ANNA], "body": f"Hi {ANNA} (all)"}]
 
 
 def test_undeclared_outside_place_is_refused() -> None:

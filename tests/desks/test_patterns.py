@@ -14,19 +14,16 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
 
 from agents import results
 from agents.core.states import RunState
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.policies import words as rule_words
-from agents.runs.launching import launch_again
 from agents.sdk.demo import ONLY_SCENARIOS
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
-from tests.commands.calling import command
 from tests.desks import bank, elsewhere
 from tests.engine.scene import Scene, fresh, go, set_scene
 from tests.privacy.searching import places_of
@@ -168,25 +165,6 @@ def test_a_companys_desk_has_every_pattern(company: Company) -> None:
         assert foreign_words(shown(company.scene, run)) == []
 
 
-def test_a_desk_without_limits_is_given_none(company: Company) -> None:
-    held = {"desks": {company.name: {**DESKS[company.name].document(), "limits": {"most": 1}}}}
-    policy, ada = company.scene.workspace.policy, User.objects.get(username="ada")
-    assert policy is not None
-
-    with pytest.raises(Refused, match=f"The desk '{company.name}' has no limit 'most'"):
-        company.scene.publish({**policy.document, **held}, ada)
-
-
-def test_cases_end_otherwise_as_the_desk_says(company: Company) -> None:
-    nobody, broken, halted = (company.run(title) for title in ("nobody", "broken", "halted"))
-
-    waits = company.name == "tea"
-    assert nobody.state == (RunState.WAITING if waits else RunState.STOPPED)
-    assert broken.stop_reason == "route_bad_observation"
-    assert halted.stop_reason == "halted_by_supervision"
-    assert company.module.DONE == {}
-
-
 def test_pattern_functions_get_values_that_are_not_stored(company: Company) -> None:
     owner, report, flow = (company.run(title) for title in ("owner", "report", "flow"))
 
@@ -199,29 +177,6 @@ def test_pattern_functions_get_values_that_are_not_stored(company: Company) -> N
     assert bank.answer_of(report).startswith(f"{elsewhere.PLACE} of {name}. 4 guests.")
     assert outcome_of(flow)["outputs"]["greet"] == f"Hello to {name}."
     assert places_of(elsewhere.OWNER) == []
-
-
-def test_a_report_stops_where_what_it_cannot_do_without_fails(
-    company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*args: Any, **named: Any) -> Any:
-        raise OSError("gone")
-
-    desk = DESKS[company.name]
-    assert desk.report is not None
-    with monkeypatch.context() as changed:
-        changed.setattr(desk, "report", replace(desk.report, figures=fails))
-        no_figures = company.run("report")
-    source = desk.sources[f"{company.name}_guests"]
-    broken = replace(desk.all_tools[source.name], function=fails)
-    with monkeypatch.context() as changed:
-        changed.setitem(desk.all_tools, source.name, broken)
-        no_guests = company.run("report")
-
-    reasons = [run.stop_reason for run in (no_figures, no_guests)]
-    assert reasons == ["report_failed", "critical_task_failed"]
-    again = launch_again(run_id=no_guests.pk, by=company.scene.omar, at=timezone.now())
-    assert (again.scope, go(again).state) == (no_guests.scope, RunState.DONE)
 
 
 def test_what_a_report_is_about_has_to_be_known_at_its_launch(
@@ -284,19 +239,6 @@ def test_a_rule_of_the_console_without_words_is_not_entered(
 
     with pytest.raises(TypeError, match=r"no words for its rule other\.report_headed"):
         registry.enter_desk(desk)
-
-
-def test_a_command_launches_at_any_desk() -> None:
-    bank.bank_scene()
-    [one] = [one for one in DESKS["bank"].scenarios if one.workflow]
-    asked = ("--desk", "bank", "--subject", "main", "--goal", one.goal)
-
-    paid = command("run_pattern", "workflow", "--workflow", one.workflow, *asked)
-    asked = ("--desk", "bank", "--subject", "nowhere", "--goal", "May we?")
-    refused = command("run_pattern", "routing", *asked)
-
-    assert (paid.code, "EUR 480.00 was sent from" in paid.out) == (0, True)
-    assert (refused.code, "knows no account 'nowhere'" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(

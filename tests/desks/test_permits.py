@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -13,9 +12,7 @@ from opsconsole_client.permits import Verifier
 
 from agents.audit import erasing
 from agents.core.states import EffectState, RunState
-from agents.engine.commit import Commit
 from agents.engine.runtime import crashpoints
-from agents.engine.tools.gateway import ask_what_came
 from agents.engine.upkeep.sweep import sweep
 from agents.external.calls import call_of, outcome_of_call
 from agents.external.keys import make_key, set_agent
@@ -192,25 +189,6 @@ def test_report_during_an_open_card_is_shown_first(scene: Scene, executed: bool,
     assert (reasons(), faults()) == ([], set())
 
 
-def test_approval_shows_a_persons_no_effect(scene: Scene) -> None:
-    session = Executing(scene)
-    session.propose("k1", order())
-    approved = held(session)
-    decide_request(approved, scene.rita, patch=PATCH, comment="part of it")
-    session.drive()
-    session.take("k1")
-    let_due_pass(session)
-
-    decide_request(held(session), scene.rita, approve=False, comment="no such order")
-    session.drive()
-
-    denied = Escalation.objects.order_by("-pk")[0]
-    assert denied.likeness == ""  # it rejects nothing that might be proposed again
-    card = page(scene.rita, "approval", approved.pk)
-    assert "not carried out: a person answered that order parts took no effect." in card
-    assert (reasons(), faults()) == ([], set())
-
-
 @pytest.mark.proves("F48")
 def test_no_effect_cannot_be_recorded_under_a_valid_permit(scene: Scene) -> None:
     session = Executing(scene)
@@ -343,42 +321,6 @@ def test_call_is_taken_only_while_allowed(scene: Scene) -> None:
     assert not Effect.objects.exists()
 
 
-def test_untaken_call_is_not_begun_by_later_ones(scene: Scene) -> None:
-    session = Executing(scene)
-    session.propose("left", command("make"))
-    for number in range(3):
-        session.propose(f"k{number}", command("ls"))
-        session.take(f"k{number}")
-        session.report(f"k{number}")
-
-    asked = session.propose("root", command("sudo make"))
-    session.end("That is all.")
-
-    assert (asked["status"], asked["reason"]) == ("not_executed", "supervisor_block:root")
-    assert session.outcome("left")["reason"] == "untaken"
-    assert Effect.objects.count() == 3
-    assert fresh(session.run).state == RunState.DONE
-
-
-@pytest.mark.both
-def test_the_list_marks_a_session_that_only_had_calls_blocked(scene: Scene) -> None:
-    sessions = [Executing(scene, reference=f"case-{number}") for number in range(3)]
-    for session, calls in zip(sessions, (["sudo make"], ["sudo make", "ls"], []), strict=True):
-        for call in calls:
-            session.propose(call, command(call))
-        if "ls" in calls:
-            session.take("ls")
-            session.report("ls", exit_code=0)
-        session.end("The shop was made.")
-
-    rows = {row.run.reference: row.chip for row in find_runs(scene.omar, RunFilter({})).rows}
-    [found] = find_runs(scene.omar, RunFilter({"came_of": "blocked"})).rows
-    assert rows["case-0"] == ("block", "Done: blocked")
-    assert rows["case-1"] == ("approve", "Done: carried out")
-    assert "blocked" not in rows["case-2"][1]
-    assert found.run == sessions[0].run
-
-
 def test_end_withdraws_untaken_calls_only(scene: Scene) -> None:
     session = Executing(scene)
     session.propose("out", command("make"))
@@ -416,36 +358,6 @@ def test_end_withdraws_untaken_calls_only(scene: Scene) -> None:
     assert fresh(session.run).state == RunState.DONE
     assert Effect.objects.count() == 1
     assert (reasons(), faults()) == ([], set())
-
-
-def test_approval_shows_why_taking_was_refused(scene: Scene) -> None:
-    session, ada = Executing(scene), scene.workspace.memberships.get(user__username="ada").user
-    session.propose("k1", order())
-    request = held(session)
-    decide_request(request, scene.rita, patch=PATCH, comment="part of it")
-    session.drive()
-    scene.kill(ada, "odd")
-
-    told = session.take("k1")
-
-    request.refresh_from_db()
-    assert (told["reason"], request.not_carried_out) == ("killed", "killed")
-    card = Client()
-    card.force_login(scene.rita)
-    said = words(card.get(f"/approvals/{request.pk}/").content.decode())
-    assert "approved, not carried out: a kill switch was on" in said
-    assert (reasons(), faults()) == ([], set())
-
-
-@pytest.mark.both
-def test_call_withdrawn_before_the_end_keeps_its_reason(scene: Scene) -> None:
-    session = Executing(scene)
-    session.propose("k1", command("make"))
-    withdraw_call(agent=session.agent, call_id=session.call("k1"), at=timezone.now())
-
-    session.end("That is all.")
-
-    assert session.outcome("k1")["reason"] == "withdrawn"
 
 
 def let_one_call_fill_a_run(scene: Scene) -> None:
@@ -695,28 +607,6 @@ def test_an_agent_goes_on_while_its_run_is_driven(scene: Scene) -> None:
     assert [session.outcome(key)["status"] for key in "ab"] == ["unknown", "allowed"]
     for key in "cdef":
         assert session.propose(key, command(f"make {key}"))["status"] == "allowed"
-    assert faults() == set()
-
-
-def test_a_request_of_before_lets_its_slot_go_on(scene: Scene) -> None:
-    """As a worker of before left it: asked about, with its slot still waiting."""
-    session = Executing(scene)
-    session.propose("a", command("make"))
-    session.take("a")
-    step = Step.objects.get(run=session.run, kind="use", ended_at=None)
-    with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=session.run.pk)
-        step.run = run
-        with Commit(run, at=timezone.now()) as commit:
-            ask_what_came(step, "bash", step.asked["args"], run.limits, commit)
-    before = session.outcome("a")["status"]
-
-    session.propose("b", command("ls"))
-    decide_request(held(session), scene.rita, approve=True, comment="it is in the history")
-    session.drive()
-
-    assert before == "unknown"
-    assert [session.outcome(key)["status"] for key in "ab"] == ["executed", "allowed"]
     assert faults() == set()
 
 

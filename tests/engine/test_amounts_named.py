@@ -129,36 +129,6 @@ def test_what_the_request_or_the_charge_names_is_paid_at_once(
     assert rules_asking(run) == []
 
 
-def test_an_amount_that_the_policy_lowers_keeps_who_named_it(
-    scene: Scene, server: FaultyServer
-) -> None:
-    paying(server, 2500.0)
-    run = scene.launch("Refund Anna (user_id=42) 2500 USD.")
-    charge_of(run, 300000)
-    run = advance(run)
-    assert rules_asking(run) == [["refunds.auto_limit"]]
-
-    decide_request(Escalation.objects.get(run=run), scene.add("ada", Role.ADMIN))
-
-    run = advance(run)
-    assert (run.state, payments(run)) == (RunState.DONE, [200000])
-    assert len(rules_asking(run)) == 1
-
-
-def test_amount_in_a_send_back_is_the_persons(scene: Scene, server: FaultyServer) -> None:
-    paying(server, 700.0)
-    run = advance(scene.launch(ASKS))
-    held = Escalation.objects.get(run=run)
-    advice = {"verdict": "send_back", "advice": "Refund USD 400.00, not more."}
-    form = {**advice, "action_sha256": held.action_sha256}
-    client_of(scene.rita).post(reverse("decide", args=[held.pk]), form)
-    paying(server, 400.0)
-
-    run = advance(run)
-
-    assert rules_asking(run)[1:] == [["policy.sent_back"]]
-
-
 def add_charge(run: Run, minor: int = 4900, *, days: int = 1, **more: Json) -> Charge:
     """Enter another charge of Anna's, whose annual one is USD 1,200.00 of ten days ago."""
     anna = Customer.objects.get(book_id=run.book_id, number=42)

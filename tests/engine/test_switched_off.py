@@ -7,41 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import results
 from agents.core.actions import read_plan
 from agents.core.requests import Stop
 from agents.core.reviews import Facts
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.scenarios import WORKERS
-from agents.models import PolicyVersion
 from agents.policies import review
 from agents.shell import refusal
 from agents.tools import specs
-from tests.engine.scene import go, set_scene
+from tests.engine.scene import set_scene
 
 LIMITS = STRICT.of("orchestrator", "refunds")
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.both
-@pytest.mark.usefixtures("sources_answer_at_once")
-def test_a_worker_may_be_planned_and_not_run() -> None:
-    scene = set_scene()
-    launched = scene.launch(
-        "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)
-    )
-
-    run = go(launched)
-
-    found = results.result(run)
-    assert len(found["plan"]) == 3
-    assert found["trace"][2]["stop_reason"] == "worker_denied:inventory_worker"
-    assert found["aggregate"]["missing"] == ["inventory"]
-    pinned = PolicyVersion.objects.get(pk=run.policy_id)
-    assert pinned.is_replay
-    assert "inventory_worker" in pinned.limits().of("orchestrator", "refunds").proposable
-    assert scene.workspace.policy != pinned
 
 
 @pytest.mark.django_db(transaction=True)

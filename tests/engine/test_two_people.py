@@ -234,17 +234,6 @@ def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     assert request.climbs_at == at + timedelta(minutes=5)
 
 
-def test_a_team_or_a_desk_that_is_unknown_is_not_published(tiered: Tiered) -> None:
-    for tiers, code in (
-        ({"refunds": {"USD": [{"team": "nobody"}]}}, "unknown_team"),
-        ({"loans": {"USD": [{}]}}, "unknown_desk"),
-        ({"refunds": {"XAU": [{}]}}, "bad_policy"),
-    ):
-        with pytest.raises(refusal.Refused) as no:
-            put_tiers(tiered.scene, tiered.ada, tiers)
-        assert no.value.code == code
-
-
 @pytest.mark.both
 def test_an_approval_stays_as_it_was_given(tiered: Tiered) -> None:
     say_yes(tiered.ask(), tiered.finn, 90_000)

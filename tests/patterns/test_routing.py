@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agents.core.actions import InvalidRoute, check_route
-from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json, Reply
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.patterns import TOPICS, is_about
@@ -113,11 +112,3 @@ def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
     assert (len(routing.proposable), routing.max_steps, routing.max_seconds) == (3, 3, 600)
     assert (len(supervisor.proposable), supervisor.max_steps) == (3, 8)
     assert routing.part_of("refunds", "limits") == STRICT.part_of("refunds", "limits")
-
-
-@pytest.mark.parametrize(
-    "own", [{"max_stepps": 1}, {"max_steps": -1}, {"desks": {}}, {"profile": "reference"}]
-)
-def test_a_part_of_a_policy_is_checked_like_the_whole(own: Json) -> None:
-    with pytest.raises(BadPolicy):
-        read_limits({**STRICT.as_json(), "patterns": {"routing": own}})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agents.core.json_forms import sha256
-from agents.core.ledger_sentences import NO_MONEY, Deed, ledger_sentences
+from agents.core.ledger_sentences import NO_MONEY
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.desks.refunds.facts import UNTOLD, RefundFacts
@@ -51,38 +51,6 @@ def test_referenced_fact_has_the_consoles_words() -> None:
 
     assert found.action["answer"] == f"{NO_MONEY} {CHARGE}"
     assert found.action["note"] == f"As I found: {CHARGE} [[nothing]] {CHARGE}"
-
-
-def test_an_answer_tells_each_deed_once_and_equal_deeds_each() -> None:
-    deeds = ("USD 500.00 was refunded to customer 42.", "Customer 42 was told.")
-    twice = (deeds[0], *deeds)
-
-    found = answer("[[ledger]] [[charge]]", replace(PAID, ledger=deeds))
-
-    assert found.action["answer"] == " ".join([*deeds, CHARGE])
-    assert answer("[[ledger]]", replace(PAID, ledger=twice)).action["answer"] == " ".join(twice)
-
-
-def deed(amount: int | None = 10000, *, settled: bool = True, moves: bool = True) -> Deed:
-    sentence = f"USD {(amount or 0) / 100:.2f} was refunded to customer 42."
-    sentence = sentence if moves else "A reply was sent to customer 42."
-    return Deed(sentence, moves_money=moves, settled=settled)
-
-
-@pytest.mark.parametrize(
-    ("deeds", "said"),
-    [
-        ([], [NO_MONEY]),
-        ([deed(None, moves=False)], [NO_MONEY, "A reply was sent to customer 42."]),
-        ([deed(), deed(2550)], ["USD 100.00 was refunded to customer 42."]),
-        ([deed(settled=False)], ["It is not known whether this happened: USD 100.00 "]),
-    ],
-)
-def test_the_ledger_is_told_row_by_row(deeds: list[Deed], said: list[str]) -> None:
-    found = ledger_sentences(deeds)
-
-    assert all(line.startswith(begin) for line, begin in zip(found, said, strict=False))
-    assert len(found) == max(len(said), len(deeds))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from agents.core.actions import InvalidPlan, check_plan
 from agents.core.reviews import Facts
 from agents.desks.refunds.limits import STRICT, RefundLimits
-from agents.desks.refunds.report import figures, findings, headline
+from agents.desks.refunds.report import figures, findings
 from agents.desks.refunds.scenarios import WORKERS
 from agents.policies import review
 from agents.sdk.desk_patterns import found_in
@@ -26,14 +26,6 @@ def plan(*workers: str, critical: bool = True, **args: str) -> dict[str, Any]:
     return {"kind": "plan", "tasks": tasks}
 
 
-def test_a_run_that_is_about_no_day_runs_no_report_worker() -> None:
-    assert review(plan(*WORKERS), Facts(), LIMITS).decision == "block"
-
-
-def test_a_region_is_the_same_in_small_letters() -> None:
-    assert review(plan(*WORKERS, region="us"), FACTS, LIMITS).decision == "approve"
-
-
 def test_plan_can_only_add_critical_workers() -> None:
     found = review(plan(*WORKERS, critical=False), FACTS, LIMITS)
     raised = review(plan(*WORKERS, critical=True), FACTS, LIMITS)
@@ -41,13 +33,6 @@ def test_plan_can_only_add_critical_workers() -> None:
     assert (found.decision, found.deciding.reason) == ("revise", "critical_by_policy")
     assert [task["critical"] for task in found.action["tasks"]] == [True, True, False]
     assert [task["critical"] for task in raised.action["tasks"]] == [True, True, True]
-
-
-@pytest.mark.parametrize("args", [{"report_date": "2026-02-26"}, {**SCOPE, "user_id": 7}])
-def test_a_task_with_other_arguments_does_not_run(args: dict[str, Any]) -> None:
-    action = {"kind": "tool", "name": WORKERS[0], "args": args}
-
-    assert review(action, FACTS, LIMITS).decision == "block"
 
 
 def aggregate(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -117,14 +102,6 @@ def test_a_report_names_the_alerts_and_one_action(
     assert said.partition("Next action: ")[2].startswith(told)
     assert said.count("Next action") == 1
     assert f"Chargeback alerts: {payments.get('chargeback_alerts', 3)}." in said
-
-
-def test_a_partial_report_says_so_first() -> None:
-    partial = aggregate([])
-
-    assert headline(partial) == (
-        "Health unknown: US, 2026-02-26. Partial report, without sales, payments, inventory."
-    )
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 from django.db.migrations.recorder import MigrationRecorder
-from django.test import Client, override_settings
+from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
-from agents.engine.upkeep.daily import count_next_day, sum_next_day
-from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
+from agents.engine.upkeep.daily import sum_next_day
+from agents.models import Effect, Endpoint, Escalation, Step, Worker
 from opsconsole import logs
 from tests import nursery
 from tests.commands.test_run_pattern import command
@@ -212,17 +212,6 @@ def test_a_server_of_models_is_counted_once_it_has_failed() -> None:
     assert found["endpoint_rests", "https://up.example.com"] == 0
 
 
-def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None:
-    later = timezone.now() + timedelta(hours=1)
-    waits = scene.launch(REFUND_500)
-    Run.objects.filter(pk=waits.pk).update(wake_at=later)
-    assert samples()["queue_oldest_seconds",] == 0
-
-    Run.objects.filter(pk=waits.pk).update(wake_at=timezone.now() - timedelta(minutes=2))
-
-    assert 120 <= samples()["queue_oldest_seconds",] < 130
-
-
 def test_probe_without_tls_is_answered(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
     client = Client()
@@ -266,28 +255,6 @@ def test_behind_a_proxy_loopback_is_the_proxy(settings: Any) -> None:
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
     assert Client().get("/metrics").status_code == 403
-
-
-def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> None:
-    waiting = scene.launch(REFUND_500)
-    Run.objects.filter(pk=waiting.pk).update(wake_at=timezone.now() + timedelta(minutes=1))
-    with override_settings(OPENAI_TIMEOUT_SECONDS=0.1):
-        go(scene.launch_scenario("model-timeout"))
-
-    found = samples()
-
-    assert found["runs_stopped", "llm_timeout"] == 1
-    assert found["runs_stopped", "llm_rate_limited"] == 0  # an alarm finds its row
-    assert found["runs_stopped", "max_seconds"] == 0
-    assert found["runs_waiting_for_model",] == 1
-    go(scene.launch(REFUND_500))
-    found = samples()
-    later = timezone.now() + timedelta(days=2)
-    while count_next_day(at=later):  # a past day is counted once
-        pass
-    assert samples() == {**found, ("queue_oldest_seconds",): samples()["queue_oldest_seconds",]}
-    CaseDay.objects.filter(outcome="run.done").update(count=7)
-    assert samples()["runs", "done"] == 7  # and its runs are not read again
 
 
 def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> None:

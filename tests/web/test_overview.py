@@ -124,17 +124,6 @@ def test_a_figure_is_compared_with_the_time_before(now: int, before: int, told: 
     assert compare(now, before, "7 days") == told
 
 
-def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:
-    expired, at = go(scene.launch()), timezone.now()
-    Escalation.objects.filter(run=expired).update(expires_at=at - timedelta(seconds=1))
-    sweep()
-
-    for days, left in ((1, 1), (13, 1), (30, 0)):
-        found = overview(scene.rita, at=at + timedelta(days=days), days=14)
-        assert (found.expired, found.pace.median_seconds) == (left, None)
-    assert overview(scene.rita, at=at + timedelta(days=8), days=7).expired == 0
-
-
 @pytest.mark.breaks("I9")
 def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     unknown = go(scene.launch(REFUND_500))
@@ -170,32 +159,6 @@ def test_a_request_that_nobody_is_left_to_decide_is_named(scene: Scene, left: st
 
     stuck = [case.escalation for case in cases if case.kind == "undecidable"]
     assert stuck == ([request.pk] if left == "nobody" else [])
-
-
-@pytest.mark.breaks("I9")
-def test_that_more_needs_attention_than_is_listed_is_said(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Effect.objects.filter(run=go(scene.launch(REFUND_500))).update(state="unknown")  # two calls
-    found = []
-
-    for most in (2, 1):
-        monkeypatch.setattr("agents.overview.pages.MOST", most)
-        page = words(client_of(scene.eve).get(reverse("home")).text)
-        listed = page.count("Nobody can tell whether it took effect")
-        found.append((listed, "Only the newest are listed" in page))
-
-    assert found == [(2, False), (1, True)]
-
-
-def test_where_nothing_ever_ran_the_first_step_is_named(scene: Scene) -> None:
-    omar, rita = (words(client_of(who).get("/").text) for who in (scene.omar, scene.rita))
-
-    assert "Nothing has run yet." in omar
-    assert "Launch a run: what needs approval" in omar
-    assert "An operator can launch a run." in rita
-    go(scene.launch(REFUND_500))
-    assert "You’re all caught up." in words(client_of(scene.rita).get("/").text)
 
 
 @pytest.mark.proves("I38")

@@ -17,7 +17,6 @@ from agents.models import Event, Run
 from agents.models.outside import SwitchStage
 from agents.models.people import InvitationState
 from agents.policies import words as ends
-from agents.policies.words import end_sentence
 from agents.record.event_kinds import EVENTS, FREQUENT, LEDGER
 from agents.shell.event_words import ASK_REASONS, EventContext, tell_events
 
@@ -87,19 +86,6 @@ def test_no_facts_are_too_odd_to_be_told(kind: str, monkeypatch: Any) -> None:
     for event in events:
         (line,) = tell_events([event])
         assert line.sentence, event.facts
-
-
-def test_a_minute_of_silence_is_one(monkeypatch: Any) -> None:
-    monkeypatch.setattr("agents.shell.event_words._context", lambda events: EventContext())
-    monkeypatch.setattr(
-        "agents.shell.event_words.facts_of", lambda event: dict(event.facts.items())
-    )
-    facts = {"team_name": "Leads", "team": "leads", "silent_minutes": 1}
-    event = Event(pk=1, kind="escalation.assigned", facts=facts, run=Run(), at="2026-11-21")
-
-    (line,) = tell_events([event])
-
-    assert "Passed on to the team Leads, because nobody decided within 1 min." in line.sentence
 
 
 ROOMS = ("core", "engine", "llm", "patterns", "policies", "operations")
@@ -180,20 +166,3 @@ def test_no_two_ends_to_choose_from_read_the_same() -> None:
     sentences = [sentence for _, sentence in ends.known_ends()]
 
     assert sorted({one for one in sentences if sentences.count(one) > 1}) == []
-
-
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        ("supervisor_block:duplicate_refund", "the same amount was already refunded"),
-        ("invalid_plan:worker_required:payments_worker", "The plan leaves out payments worker"),
-        ("tool_error:issue_refund", "Issue refund reported an error."),
-        ("effect_denied:bash", "A person answered that bash took no effect."),
-        ("max_seconds", "Time limit reached"),
-        ("of_a_later_release:x", "“of_a_later_release:x”"),
-        ("supervisor_block", "The policy blocked the action"),
-        ("tool_error:{0.__class__}", "{0.  class  }"),
-    ],
-)
-def test_an_end_is_said_in_words(code: str, sentence: str) -> None:
-    assert sentence in end_sentence(code)

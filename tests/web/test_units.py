@@ -4,12 +4,8 @@ from typing import Any
 
 import pytest
 
-from agents.policies.words import words_of
 from agents.requests.words import ruler, ruling_to_draw
-from agents.runs.changes import _cells
-from agents.sdk.desk import DESKS
-from agents.shell import formats
-from agents.shell.formats import compare_measure, rule_in_full
+from agents.shell.formats import compare_measure
 
 USD = "USD 1,200.00; limit USD 1,000.00"
 
@@ -85,51 +81,3 @@ def test_ruler_shows_the_amounts_tightest_limit() -> None:
     assert drawn(whole, asked("hotel.small_fee", 12_000, 20_000, "approve")) is None
     assert drawn(few, small) == few
     assert ruling_to_draw({"deciding": small}, 12_000) == small
-
-
-def test_ruler_shows_grants_on_money_scales_only() -> None:
-    for unit, yours in (("USD", 53.33), ("days", None)):
-        found = ruler(ruling("any.rule", 120_000, 100_000, unit), 80_000)
-
-        assert found is not None
-        assert found.yours == yours
-
-
-def test_the_titles_of_all_rules_are_compared_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def count(rule: str) -> tuple[str, str]:
-        asked.append(rule)
-        return words_of(rule)
-
-    monkeypatch.setattr(formats, "words_of", count)
-
-    rules = {rule for desk in DESKS.values() for rule in desk.checks}
-    titles = {rule: rule_in_full(rule) for rule in rules}
-
-    assert len(set(titles.values())) == len(rules)
-    assert titles["refunds.auto_limit"] == "Automatic approval limit (Refunds)"
-    assert titles["refunds.window"] == "Refund window"
-    assert len(asked) <= 3 * len(rules)
-
-
-@pytest.mark.parametrize(
-    ("title", "within"),
-    [
-        ("Bank transfers", "bank transfers"),
-        ("Refunds", "refunds"),
-        ("SIM swaps", "SIM swaps"),
-        ("Harbor Hotels", "Harbor Hotels"),
-    ],
-)
-def test_desk_named_like_a_company_keeps_its_capitals(title: str, within: str) -> None:
-    assert formats.within_sentence(title) == within
-
-
-def test_unchanged_null_argument_shows_no_change() -> None:
-    rows: list[dict[str, Any]] = [{"remark": None}] * 4
-    who = [("", ""), ("revise", "the policy"), ("human", "rita"), ("block", "the gateway")]
-
-    cells = _cells("any_desk", "any_tool", "remark", rows, who, "not yet", {})
-
-    assert [(cell.by, cell.is_same) for cell in cells] == [("", False), *[("", True)] * 3]
