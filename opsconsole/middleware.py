@@ -22,6 +22,8 @@ from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.module_loading import import_string
 
+from agents.people.sign_in import is_over
+
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 
 RENEWED = 60  # seconds between updates of the idle limit, to save a write per request
@@ -51,11 +53,8 @@ class SessionLifetime:
 
     def _renew_or_end(self, request: HttpRequest) -> None:
         now = int(timezone.now().timestamp())
-        began = request.session.setdefault("began_at", now)
-        most: float = settings.OPSCONSOLE_SESSION_SECONDS
-        if "signed_on" in request.session:
-            most = min(most, settings.OPSCONSOLE_SSO_SESSION_HOURS * 3600)
-        if now - began >= most:
+        request.session.setdefault("began_at", now)
+        if is_over(request.session):
             logout(request)
         elif now - request.session.get("seen_at", 0) >= RENEWED:
             request.session["seen_at"] = now  # saved with a new expiry

@@ -29,6 +29,7 @@ from agents.engine.runtime.database import Pool
 from agents.live.hub import Hub, Viewer
 from agents.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
 from agents.people import second_factor
+from agents.people.sign_in import is_over
 from agents.requests.queue import snoozed_by
 from agents.shell import access
 from agents.shell.access import NAME_IN_HTML, with_values
@@ -280,8 +281,6 @@ def _user_of(cookie: str) -> User | None:
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(morsel.value)
     user = get_user(request)
-    began = request.session.get("began_at", 0)
-    is_over = timezone.now().timestamp() - began >= settings.OPSCONSOLE_SESSION_SECONDS
-    if not isinstance(user, User) or is_over:
+    if not isinstance(user, User) or is_over(request.session):
         return None
     return None if second_factor.lacks_factor(user, access.parts_of(user)) else user

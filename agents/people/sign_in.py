@@ -11,6 +11,7 @@ from django.contrib.auth import login, user_login_failed
 from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -65,6 +66,14 @@ def enter(request: HttpRequest, user: User, onward: str) -> HttpResponse:
         "next": onward,
     }
     return redirect("sign-in-code")
+
+
+def is_over(session: SessionBase) -> bool:
+    """Tell whether a session reached its end, which comes earlier after a sign-on."""
+    most: float = settings.OPSCONSOLE_SESSION_SECONDS
+    if "signed_on" in session:
+        most = min(most, settings.OPSCONSOLE_SSO_SESSION_HOURS * 3600)
+    return timezone.now().timestamp() - session.get("began_at", 0) >= most
 
 
 def _let_in(request: HttpRequest, user: User) -> None:

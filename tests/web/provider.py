@@ -76,6 +76,12 @@ class Provider:
         )
 
 
+def with_sign_on(own: Provider) -> dict[str, Any]:
+    """Return the settings of a console that signs on at this provider."""
+    given = {"ISSUER": own.issuer, "CLIENT_ID": CLIENT, "CLIENT_SECRET": SECRET, "NAME": "Contoso"}
+    return {f"OPSCONSOLE_SSO_{key}": value for key, value in given.items()}
+
+
 def _in_base64(value: bytes) -> str:
     return urlsafe_b64encode(value).rstrip(b"=").decode()
 

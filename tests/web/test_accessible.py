@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 from django_otp.plugins.otp_totp.models import TOTPDevice
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django import DjangoDbBlocker
 
 from agents.core.notifications import Kind
@@ -22,13 +22,14 @@ from agents.desks.refunds.limits import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels.webhooks import admin
-from agents.people import invitations, members, workspaces
+from agents.people import groups, invitations, members, workspaces
 from agents.publishing import drafts
 from agents.publishing import versions as publishing
 from agents.requests import sharing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes
+from tests.web.provider import providing, with_sign_on
 from tests.web.serving import chromium, open_page, serve, sign_in
 
 pytestmark = pytest.mark.slow
@@ -67,12 +68,18 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
     found = Seen()
     with django_db_blocker.unblock():
         pages = set_pages()
-        with serve() as site, chromium() as browser:
+        with providing() as own, serve(**with_sign_on(own)) as site, chromium() as browser:
             page = open_page(browser)
             page.on("console", lambda message: found.complaints.append(message.text))
             page.on("pageerror", lambda error: found.complaints.append(str(error)))
             look_at(page, site, "sign-in", "/sign-in/", found)
             look_in(page, site, found)
+            page.goto(f"{site}/sign-in/")
+            page.get_by_role("button", name="Continue with Contoso").click()
+            expect(page.get_by_role("heading", name="You are in no workspace")).to_be_visible()
+            look_here(page, "no workspace", found)
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             sign_in(page, site, "rita")
             for name, path in pages.items():
                 look_at(page, site, name, path, found)
@@ -105,6 +112,10 @@ def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:
     answer = page.goto(site + path)
     assert answer is not None
     found.bodies[name] = answer.text()
+    look_here(page, name, found)
+
+
+def look_here(page: Page, name: str, found: Seen) -> None:
     page.evaluate(AXE)
     for look, (width, height) in LOOKS.items():
         page.set_viewport_size({"width": width, "height": height})
@@ -141,7 +152,12 @@ def set_pages() -> dict[str, str]:
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": [first, *rules]}
     publishing.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     drafted = drafts.begin_draft(workspace=scene.workspace, by=scene.rita, at=at)
+    chiefs: dict[str, Any] = {"value": "chiefs", "role": Role.ADMIN, "teams": ["finance"]}
+    limit = ("refunds", "USD", 50000)
+    groups.set_group(workspace=scene.workspace, by=scene.rita, at=at, limit=limit, **chiefs)
     return {
+        "settings": "/settings/",
+        "password": "/settings/password/",
         "report": f"/runs/{report.pk}/",
         "workflow": f"/runs/{reply.pk}/",
         "asking workflow": f"/runs/{asked.pk}/",
@@ -221,7 +237,8 @@ def test_axe_finds_nothing(seen: Seen, look: str) -> None:
 
 
 def test_no_page_makes_the_browser_complain(seen: Seen) -> None:
-    usual = ("404 (Not Found)", "not used within a few seconds")  # the second: a busy machine
+    answers = ("404 (Not Found)", "403 (Forbidden)")  # the second: in no workspace
+    usual = (*answers, "not used within a few seconds")  # the last: a busy machine
     assert not [text for text in seen.complaints if not any(one in text for one in usual)]
 
 

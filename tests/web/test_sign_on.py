@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from agents.live.app import _user_of
 from agents.models import Grants, Role
 from agents.people.members import join, remove_member
 from agents.signon import identities
@@ -258,8 +259,11 @@ def test_sign_on_ends_before_other_sessions(provider: Provider, settings: Any) -
     client, _ = sign_on(provider)
     client.get("/approvals/")
     session = client.session
+    cookie = f"sessionid={session.session_key}"
+    assert _user_of(cookie)
     session["began_at"] -= 9 * 3600
     session.save()
 
+    assert _user_of(cookie) is None  # of a live stream
     assert client.get("/approvals/").status_code == 302
     assert user_in(client) == ""
