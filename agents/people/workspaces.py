@@ -107,8 +107,9 @@ def add_workspace(
     """
     check_slug(slug)
     check_name(name)
-    if unknown := [desk for desk in desks if desk not in DESKS]:
-        raise Refused("unknown_desk", f"There is no desk {unknown[0]!r} here: {', '.join(DESKS)}.")
+    known = offered()
+    if unknown := [desk for desk in desks if desk not in known]:
+        raise Refused("unknown_desk", f"There is no desk {unknown[0]!r} here: {', '.join(known)}.")
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")

@@ -135,8 +135,7 @@ class Desk:
         # The demo model's reply to another goal in a pattern, or nothing.
         self.play: Callable[[str, str], Sequence[Any]] | None = None
         self.send: Callable[[str, Asked], Any] | None = None
-        # Policies for new workspaces by name, if they differ from `document`.
-        self.policy: Limits | None = None  # what its part of a new policy is taken from
+        self.policy: Limits | None = None  # of new workspaces; None: `document` is their part
         self.past: Past | None = None  # of a new demo, if it has any
         self.gather: Callable[[str, Asked], Any] | None = None
         self.facts_type: type[Any] = type(None)

@@ -11,6 +11,7 @@ from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
 from agents.people import workspaces
 from agents.runs import kill_switch
+from agents.shell.refusal import Refused
 from tests.commands.calling import Ended, command
 from tests.engine.machine import overtake
 from tests.engine.scene import in_thread, payments
@@ -87,6 +88,12 @@ def test_bad_usage_ends_with_code_2_and_says_what_to_do(arguments: list[str], sa
     assert says in ended.err
     assert ended.out == ""
     assert not Run.objects.exists()
+
+
+def test_recorded_cases_get_no_workspace() -> None:
+    now = timezone.now()
+    with pytest.raises(Refused, match="no desk 'reference'"):
+        workspaces.add_workspace(slug="cases", name="Cases", desks=["reference"], at=now)
 
 
 @pytest.mark.parametrize(
