@@ -39,9 +39,12 @@ def policy(request: HttpRequest) -> HttpResponse:
 
 
 def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
-    """Show it with what was refused."""
-    workspaces = access.workspaces_to_audit(access.person(request), "the policy")
+    """Show it with what was refused. Members read it; who published what is for auditors."""
+    mine = access.parts_of(access.person(request))
+    workspaces = sorted((part.workspace for part in mine), key=lambda one: one.pk)
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
+    role = next(part.role for part in mine if part.workspace_id == workspace.pk)
+    may_audit = role in access.AUDITS
     version = _version(workspace, request.GET.get("version", ""))
     whole, text = show(workspace, version), request.GET.get("find", "").strip()[:100]
     parts = [(one.name, one.title) for one in whole.desks]
@@ -53,13 +56,14 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "shown": _narrow(whole, text) if text else _only(whole, part),
         "parts": parts,
         "part": part,
+        "may_audit": may_audit,
         "has_history": part == "history" or not whole.topics,
         "has_rules": bool(whole.desks),
-        "newest": whole.newest,
+        "newest": whole.newest if may_audit else None,
         "is_readable": bool(whole.topics),
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
         "sentence": sentence,
-        "may_draft": access.membership(access.person(request), workspace.pk).role == Role.ADMIN,
+        "may_draft": role == Role.ADMIN,
         "find": text,
     }
     return render(request, "policy/page.html", shown, status=status)

@@ -91,7 +91,6 @@ MAY_READ: dict[str, set[Role]] = {
     "member": {Role.AUDITOR, Role.ADMIN},
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},
-    "policy": {Role.AUDITOR, Role.ADMIN},
     "policy-draft": {Role.ADMIN},
 }
 

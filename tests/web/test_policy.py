@@ -170,3 +170,11 @@ def test_page_takes_as_many_queries_for_any_history(scene: Scene, ada: User, cou
 
     with pinned("policy"):
         page(client)
+
+
+def test_members_read_neither_drafts_nor_publishers(scene: Scene, ada: User) -> None:
+    told, kept = page(client_of(scene.eve)), page(client_of(ada))
+
+    for private in ("Drafts", "Version history", "was created with"):
+        assert private in kept, private
+        assert private not in told, private
