@@ -15,6 +15,7 @@ REFUSED = {
     "add_member demo max viewer": 2,
     "add_workspace demo --name Shop --desk bank": 3,
     "archive demo . --before today": 2,
+    "break_glass": 2,
     "decide 1 --approve --as rita": 2,
     "erase_subject demo 999 --reason asked": 3,
     "export_audit --workspace shop": 2,
