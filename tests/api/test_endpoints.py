@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
-from django.db.models.signals import post_init
 from django.test import Client
 from django.utils import timezone
 from jsonschema import Draft202012Validator
@@ -16,7 +15,7 @@ from agents.core.states import RunState
 from agents.external import keys, sessions
 from agents.external.endpoints import api
 from agents.external.schemas import description
-from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run, Step
+from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run
 from agents.people import workspaces
 from agents.shell import refusal
 from tests.api.described import TEXT, check_answer
@@ -287,28 +286,6 @@ def test_what_an_agent_was_told_is_listed_in_pages(scene: Scene, caller: Caller)
 def drive(run: str) -> None:
     while Run.objects.get(pk=run).state == RunState.QUEUED:
         go(Run.objects.get(pk=run))
-
-
-def test_a_list_reads_the_steps_of_its_own_calls_alone(caller: Caller) -> None:
-    run = caller.open()
-    for number in range(12):
-        caller.propose(run, f"k{number}")
-        drive(run)
-    read: list[str] = []
-
-    def note(instance: Step, **_: object) -> None:
-        read.append(instance.key)
-
-    post_init.connect(note, sender=Step)
-    try:
-        [told] = caller.get("/calls?key=k11").json()["calls"]
-    finally:
-        post_init.disconnect(note, sender=Step)
-
-    turn = AgentCall.objects.get(key="k11").step.removesuffix("call")
-    assert told["status"] == "executed"
-    assert read
-    assert all(key.startswith(turn) for key in read)
 
 
 REFUND = {"user_id": 42, "amount_usd": 20, "reason": "charged twice"}

@@ -7,14 +7,12 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.states import EscalationState
-from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Membership, Role, Run
 from agents.people import workspaces
 from agents.runs import kill_switch
 from agents.shell.refusal import Refused
 from tests.commands.calling import Ended, command
-from tests.engine.machine import overtake
-from tests.engine.scene import in_thread, payments
+from tests.engine.scene import payments
 from tests.limits import first_limit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,26 +44,6 @@ def test_a_simulated_person_decides_and_is_shown_as_such(
     assert Membership.objects.get(user=decided.decided_by).is_simulated
     event = run.events.get(kind="escalation.decided")
     assert event.facts["simulated"] is True
-
-
-def test_progress_is_on_stderr_and_result_names_the_model() -> None:
-    ended = supervisor(GOAL_500, "--subject", "42")
-
-    assert "launched" in ended.err
-    assert "launched" not in ended.out
-    assert "demo model" in ended.out
-
-
-def test_run_pattern_names_the_worker_that_drove_its_run() -> None:
-    def take_over() -> None:
-        crashpoints.watch(None)
-        overtake(Run.objects.get())
-
-    crashpoints.watch(lambda name: in_thread(take_over))
-    ended = supervisor(GOAL_500, "--subject", "42")
-
-    assert "A running worker drove this run" in ended.err
-    assert "(answered by the demo model of that worker)" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -198,15 +176,6 @@ def test_decide_with_bad_usage_ends_with_code_2(arguments: list[str], says: str)
     assert says in ended.err
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
-
-
-def test_decide_of_nothing_says_so() -> None:
-    escalation, rita = waiting()
-
-    ended = command("decide", str(escalation.pk + 1), "--approve", "--as", rita)
-
-    assert ended.code == 2
-    assert "no request" in ended.err
 
 
 @pytest.mark.proves("I42")

@@ -12,7 +12,6 @@ from agents.shell import refusal as operations_refusal
 from tests.desks.bank import day
 from tests.engine.scene import Scene, claimable_runs, decide_request, fresh, go, set_scene
 from tests.limits import with_desk
-from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,16 +39,6 @@ def grants() -> list[Any]:
     from acme_access import directory  # type: ignore[import-not-found]
 
     return list(directory.grants().values())
-
-
-def test_demo_promises_no_copy_for_a_companys_tools(scene: Scene, access: Desk) -> None:
-    scene.workspace.is_demo = True
-    scene.workspace.save(update_fields=["is_demo"])
-
-    page = client_of(scene.omar).get("/launch/").content.decode()
-
-    assert "No real money moves" not in page
-    assert "Its agents can: Grant access. Its tools act on your own systems, in a demo too." in page
 
 
 def test_repeated_runs_call_needs_a_person(scene: Scene, access: Desk) -> None:
@@ -144,16 +133,3 @@ def test_values_of_a_patch_can_be_erased_and_its_names_stay(scene: Scene, access
     assert told.facts["changed"] == ["until"]
     assert "patch" not in told.facts
     assert "patch" in told.facts["texts"]
-
-
-def test_page_names_rules_that_the_policy_omits(scene: Scene, access: Desk) -> None:
-    ada = scene.workspace.memberships.get(user__username="ada").user
-    before = client_of(ada).get("/policy/?part=access").text
-
-    @access.rule(access.tools["grant_access"].function)
-    def weekdays() -> None: ...
-
-    page = client_of(ada).get("/policy/?part=access").text
-    assert "Not in this version" not in before
-    assert "<code>access.weekdays</code>" in page
-    assert "publish_policy demo --add-desk access --as ADMIN" in page

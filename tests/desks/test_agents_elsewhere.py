@@ -12,7 +12,6 @@ from opsconsole_client.outcomes import outcome_of
 from pytest_django.live_server_helper import LiveServer
 
 from agents.engine.desk import registry
-from agents.engine.desk.facts import context_of
 from agents.engine.desk.repeats import comparable
 from agents.external import content_calls, keys
 from agents.external.calls import call_of
@@ -100,19 +99,6 @@ def test_the_same_call_spelled_in_another_way_is_put_to_a_person(scene: Scene) -
 
     asked = Escalation.objects.filter(run=session.run).order_by("pk")
     assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True] * 2
-
-
-def test_respelled_account_in_another_session_needs_a_person(scene: Scene) -> None:
-    post: Post = install(scene)
-    for number, written in enumerate(("AC-100 200", "ac100200", "AC-100 201")):
-        session = Session(scene, f"case-{number}", desk="post", subject="box")
-        session.propose("pay", ("pay", {"box": "box", "iban": written, "amount": EUROS}))
-        decide_request(held_by(session.run), scene.rita, comment="as agreed")
-        session.drive()
-
-    assert len(post.calls) == 3
-    asked = Escalation.objects.filter(run__agent=session.agent).order_by("pk")
-    assert ["policy.repeat" in one.review["escalating"] for one in asked] == [False, True, False]
 
 
 @pytest.fixture
@@ -216,27 +202,6 @@ def test_a_repeat_is_told_what_the_first_came_to(scene: Scene, orders: Any) -> N
     assert f"It repeats call {first}, executed on " in said
     assert "A-EUR 5.00" in said
     assert session.outcome("k1")["repeats"] == []
-
-
-@pytest.mark.both
-@pytest.mark.parametrize("is_masked", [True, False])
-def test_sums_on_an_account_count_it_however_it_is_written(scene: Scene, is_masked: bool) -> None:
-    post: Post = install(scene)
-    ways = (IBAN, SPACED, OTHER_IBAN) if is_masked else ("AC-100 200", "ac100200", "AC-100 201")
-    sums = []
-    for number, written in enumerate(ways):
-        session = Session(scene, f"case-{number}", desk="post", subject="box")
-        given = {"box": "box", "iban": written, "amount": EUROS}
-        session.propose("pay", ("pay", given))
-        held = held_by(session.run)
-        context = context_of(held.run, held.action, held.run.limits, [], timezone.now())
-        by: Any = {"days": 1, "by": "resource"}
-        sums.append((context.count("pay", **by), context.sum("pay", currency="EUR", **by).minor))
-        decide_request(held, scene.rita, comment="as agreed")
-        session.drive()
-
-    assert len(post.calls) == 3
-    assert sums == [(0, 0), (1, 500), (0, 0)]
 
 
 @pytest.mark.both

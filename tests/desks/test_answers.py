@@ -16,7 +16,6 @@ from agents.desks.bank.models import Invoice
 from agents.engine.deciders import parties_of
 from agents.models import Role, Run
 from agents.runs import launching
-from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.attacks.test_lost_transfer import GOAL, READ, final, pay, tool
 from tests.audit.test_rows import reasons
@@ -136,47 +135,6 @@ def test_answer_after_a_block_is_shown_but_no_result(server: ReplayServer) -> No
     asked: Any = {"key": "main", "reason": "a request", "actor": "ada", "at": timezone.now()}
     erasing.erase_subject(workspace=scene.workspace, desk="bank", **asked)
     assert (fresh(run).outcome, reasons()) == (None, [])
-
-
-def test_a_claim_of_a_deed_stands_below_what_was_done(server: ReplayServer) -> None:
-    scene = bank_scene()
-    lie = final("EUR 9,999.00 was paid to Nordlicht Energie. Nothing is left to do.")
-
-    run = play(scene, server, lie)
-    paid = play(scene, server, pay(), lie, goal="Pay Nordlicht Energie EUR 480.00, INV-22.")
-
-    assert answer_of(run) == NOTHING
-    assert answer_of(paid).startswith("EUR 480.00 was sent from Operating account to Nordlicht")
-    assert "9,999" not in answer_of(paid)
-
-
-def test_a_long_answer_is_cut_with_a_link_to_all_of_it(server: ReplayServer) -> None:
-    scene = bank_scene()
-    run = play(scene, server, READ, final("Short."))
-    long = {"answer": NOTHING, "note": f"{'word ' * 2000}end"}
-    Run.objects.filter(pk=run.pk).update(outcome=long)
-
-    page = page_of(scene, run)
-
-    assert "word  …</p>" in page.text
-    assert "word end" not in page.text
-    whole = reverse("run-turn", args=[run.pk, 2])
-    assert f'<a href="{whole}">The whole answer</a>' in page.text
-    Run.objects.filter(pk=run.pk).update(outcome=run.outcome)
-
-
-def test_a_desk_may_keep_the_agents_words_a_note(
-    server: ReplayServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene = bank_scene()
-    run = play(scene, server, final(WROTE))
-    monkeypatch.setattr(DESKS["bank"], "answers", "record")
-
-    page = words(page_of(scene, run).text)
-
-    assert f"{NOTHING} The agent’s own note, unchecked and not sent" in page
-    assert "words" not in results.result(run)
-    assert "The agent wrote" not in page
 
 
 def test_what_is_asked_on_keeps_its_source(server: ReplayServer) -> None:

@@ -1,6 +1,5 @@
 """A transfer goes through the console: asked about, lowered, judged again, paid once, told."""
 
-import json
 from io import StringIO
 from typing import Any
 from unittest import mock
@@ -10,24 +9,19 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import llm
 from agents.core.requests import Json
 from agents.core.reviews import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.tools import admission
-from agents.llm.call import request_for
-from agents.llm.exchange import backend
-from agents.models import Escalation, Run, Workspace
-from agents.people import workspaces
+from agents.models import Escalation, Run
 from agents.requests.words import act, sources
 from agents.runs.trace import trace
 from agents.sdk import arguments as serialization
 from agents.sdk.arguments import Arguments
-from agents.sdk.desk import DESKS, offered
+from agents.sdk.desk import DESKS
 from agents.sdk.rules import Case
 from agents.shell import refusal as operations_refusal
-from tests.commands.calling import command
 from tests.desks.bank import (
     ATTACKS,
     BLOCKED,
@@ -83,27 +77,6 @@ def test_rules_reuse_arguments_and_limits_of_the_facts(scene: Scene) -> None:
 
     assert postings(run)
     assert during == {"read_invoice": 0, "transfer_money": 0, "None": 0}
-
-
-def test_a_model_is_told_of_its_own_desk_and_of_no_refund(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    put = llm.ask
-
-    async def ask_noted(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
-        asked.append(request_for(question, backend())["messages"])
-        return await put(question, timeout=timeout)
-
-    monkeypatch.setattr(llm, "ask", ask_noted)
-
-    go(launch(scene, FIRST_PAYMENT))
-
-    system, user = (message["content"] for message in asked[0])
-    desk = {"name": "bank", "brief": DESKS["bank"].brief, "about": {"account": "main"}}
-    assert json.loads(user)["desk"] == {**desk, "today": day(0)}
-    assert system.startswith("Role: worker\n\n")
-    assert [word for word in ("refund", "customer", "Anna") if word in system] == []
 
 
 def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> None:
@@ -229,20 +202,6 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
 
     assert refusal.value.code == "bad_patch"
     assert postings(run) == []
-
-
-def test_a_workspace_begins_with_the_desks_of_its_owners_choice() -> None:
-    demo = workspaces.ensure_demo_workspace(at=timezone.now())
-    made = command("add_workspace", "own", "--name", "Own", "--desk", "bank")
-    unsaid = command("add_workspace", "two", "--name", "Two")
-    own = Workspace.objects.get(slug="own")
-
-    told = [one.policy.document["desks"] if one.policy else {} for one in (demo, own)]
-
-    assert [[*sorted(desks)] for desks in told] == [sorted(offered()), ["bank"]]
-    assert told[0]["bank"] == told[1]["bank"] == DESKS["bank"].document()
-    assert (made.code, unsaid.code) == (0, 2)
-    assert "Say with --desk which it starts with: refunds, bank." in unsaid.err
 
 
 def test_a_tool_of_another_desk_is_blocked_for_what_it_is() -> None:

@@ -18,8 +18,8 @@ from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from agents.sdk.facts import Origin, is_named, passage
-from agents.sdk.values import Days, Money
+from agents.sdk.facts import Origin
+from agents.sdk.values import Money
 from tests.desks.bank import (
     FIRST_PAYMENT,
     PAID_AT_ONCE,
@@ -158,52 +158,3 @@ def test_a_transfer_of_nothing_is_blocked(amount: str) -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
 
     assert reason_of(run, transfer("P-101", amount)) == "no_amount"
-
-
-@pytest.mark.parametrize(
-    ("count", "text", "is_there"),
-    [
-        (Days(300), "Write off 300 blue mugs.", True),
-        (1200, "1,200 of them", True),
-        (Days(200), "1,200 of them", False),
-        (30, "300 of them, 30.5 kg or P-30", False),
-        (Days(7), "within 7 days", True),
-    ],
-)
-def test_a_count_is_named_by_its_number(count: int, text: str, is_there: bool) -> None:
-    assert is_named(count, [text]) is is_there
-
-
-@pytest.mark.parametrize(
-    ("text", "is_there"),
-    [
-        ("What do we do on June 13?", False),
-        ("Meet at 13:00, we are 13.", False),
-        ("Put it into profile 13.", False),
-        ("Delete file 13.", True),
-        ("Delete the file with ID 13, please", True),
-        ("Delete the one called '13'", True),
-        ("file_id: 13", True),
-        ("Delete #13", True),
-    ],
-)
-def test_short_numeric_key_needs_its_kind_beside_it(text: str, is_there: bool) -> None:
-    assert is_named("13", [text], called="file_id") is is_there
-
-
-@pytest.mark.parametrize(
-    ("name", "is_there"),
-    [("P-101", True), ("P-10", False), ("Nordlicht Energie", True), ("Nordlicht Ener", False)],
-)
-def test_a_name_is_named_as_a_whole(name: str, is_there: bool) -> None:
-    assert is_named(name, ["Pay nordlicht energie (P-101)."]) is is_there
-
-
-def test_a_long_text_is_cut_around_what_it_names_at_whole_words() -> None:
-    said = passage(f"{'before ' * 100}pay P-103 now {'behind ' * 100}", "P-103")
-
-    assert said.startswith("… before ")
-    assert "pay P-103 now behind" in said
-    assert said.endswith(" behind …")
-    assert len(said) < 420
-    assert passage("Pay P-103.", "P-103") == "Pay P-103."

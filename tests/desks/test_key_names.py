@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agents.core.requests import Json
-from agents.desks.bank.models import Account, Payee
+from agents.desks.bank.models import Payee
 from agents.models import Run
 from agents.runs.changes import reply_of
 from agents.sdk.desk import DESKS
@@ -39,15 +39,6 @@ def test_unique_name_becomes_its_key_in_the_review(name: str) -> None:
     assert (review["decision"], review["deciding"]["reason"]) == ("revise", "name_for_key")
     assert review["action"]["args"]["payee"] == "P-101"
     assert review["facts"]["origins"]["payee"] == "goal"  # the key's is that of its name
-
-
-def test_the_name_of_a_blocked_payee_is_blocked_as_its_key_is() -> None:
-    run = at_bank("Pay Delta Freight EUR 300.00 for freight.")
-
-    with model([pay("Delta Freight", "300.00")], "No."):
-        run = go(run)
-
-    assert run.stop_reason == "supervisor_block:payee_blocked"
 
 
 def test_a_large_amount_to_a_name_waits_with_the_key() -> None:
@@ -98,24 +89,6 @@ def test_ambiguous_names_keys_appear_only_if_a_tool_lists_them(
     told = json.loads(asked[2]["messages"][-1]["content"])
     assert f"Several have the name “{OURS}”" in told["why"]
     assert ("P-190" in told["why"]) is lists
-    assert bank.postings(run) == [("P-101", 48000)]
-
-
-def test_only_the_runs_own_subject_name_counts() -> None:
-    scene, told = bank.bank_scene(), []
-    for name in ("Payroll", "No such account"):
-        run = at_bank(scene=scene)
-        Account.objects.create(book=run.book_id, key="second", name="Payroll", opening_minor=0)
-        with model([pay(account=name)], "No.") as asked:
-            go(run)
-        told.append(asked[-1]["messages"][-1]["content"].replace(name, "…"))
-    run = at_bank(scene=scene)
-
-    with model([pay(account="Operating account")], "Paid."):
-        run = go(run)
-
-    assert told[0] == told[1]
-    assert "subject" not in told[0]
     assert bank.postings(run) == [("P-101", 48000)]
 
 

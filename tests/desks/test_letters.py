@@ -218,36 +218,3 @@ def test_a_letter_says_what_was_found_only_while_it_holds(
     held = Escalation.objects.filter(run=run).first()
     assert (held and held.review["deciding"]["reason"]) == rule
     assert held is None or "Now it would say “2 seats are free.”" in str(held.review)
-
-
-@pytest.mark.both
-def test_a_booking_that_nobody_was_told_of_is_counted(scene: Scene) -> None:
-    run = run_of(scene, call("book_table", price={**FIVE, "amount": "9.00"}), DONE)
-
-    assert run.state == "done"
-    assert Effect.objects.get(run=run).args["price"] == FIVE  # the rule lowered it
-    assert "opsconsole_tables_untold 1.0" in client_of(scene.eve).get("/metrics").text
-
-
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ({"letter": "price"}, "is to name a text"),
-        ({"letter": "text", "gauge": "some"}, "go together"),
-        ({"letter": "text", "tells": len, "gauge": "some"}, "a tool above it"),
-    ],
-)
-def test_a_letter_says_of_what_it_tells(more: dict[str, Any], why: str) -> None:
-    desk = Desk(name="tables", title="Tables", subject=Subject("guest", find={}.get))
-
-    def write(call: Call, *, guest: str, price: Euros, text: str) -> Json:
-        return {"status": "ok"}
-
-    said: dict[str, Any] = {
-        "title": "Write",
-        "subject": "guest",
-        "before": "Write.",
-        "after": "Written.",
-    }
-    with pytest.raises(TypeError, match=why):
-        desk.tool(Touch.SAFE, **said, **more)(write)

@@ -17,7 +17,6 @@ from agents.audit import archiving
 from agents.core.redact import PSEUDONYM
 from agents.core.states import RunState
 from agents.models import Escalation, Head, MaskedValue, Role, Run, SavedView
-from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money
 from agents.shell import refusal
@@ -178,25 +177,6 @@ def test_an_approval_of_a_shown_address_is_asked_for_once(scene: Scene, post: Po
     assert (run.state, Escalation.objects.count()) == (RunState.DONE, 1)
     assert post.called("send_message") == [{"to": [CARLA], "body": "Hello"}]
     nowhere()
-
-
-def test_list_has_its_worst_origin_and_the_card_names_it(scene: Scene, post: Post) -> None:
-    a, b, c = (name(scene, value) for value in (ANNA, BEN, CARLA))
-    goal = f"Write to {ANNA}, and to {BEN} too."
-    with model(calls("send_message", to=[b, a], body="Hi")):
-        assert launch(scene, goal).state == RunState.DONE
-    with model(calls("read_mails"), calls("send_message", to=[a, c, b], body="Hi")):
-        run = launch(scene, goal)
-    guests = {"guest": {"email": a, "note": None}, "more": [{"email": c, "note": None}]}
-    with model(calls("invite", **guests)):
-        invited = launch(scene, f"Invite {ANNA}.")
-
-    assert held_by(run).review["facts"]["origins"]["to"] == "outside"
-    card = client_of(scene.rita).get(reverse("approval", args=[held_by(run).pk])).text
-    assert f"unverified text: {CARLA}" in card
-    assert "The to are not those that were asked for" in card  # several are told as such
-    # The name of another run, two levels deep.
-    assert (invited.stop_reason, post.called("invite")) == ("supervisor_block:masked_value", [])
 
 
 def test_types_and_lengths_are_judged_on_values(scene: Scene, post: Post) -> None:
@@ -399,19 +379,6 @@ def test_of_what_was_erased_or_archived_names_stay_and_say_so(
     assert IBAN not in shown
     assert shown.count(own) == shown.count(f"{own} (erased)")
     assert reasons() == []
-
-
-def test_a_run_launched_again_takes_its_values_in_anew(scene: Scene, post: Post) -> None:
-    with model(*[{"kind": "nonsense"}] * 5):
-        first = launch(scene, f"Write to {ANNA}.")
-    assert first.state == RunState.STOPPED
-    again = launching.launch_again(run_id=first.pk, by=scene.omar, at=timezone.now())
-    MaskedValue.objects.filter(run=first).delete()
-
-    with model(calls("send_message", to=[name(scene, ANNA)], body="Hi")):
-        assert go(again).state == RunState.DONE
-
-    assert post.called("send_message") == [{"to": [ANNA], "body": "Hi"}]
 
 
 @pytest.mark.both

@@ -4,14 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from bench.counting import count_statements
 from django.utils import timezone
 
 from agents.audit import erasing
 from agents.core.decisions import Decision
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.engine import journal
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step
@@ -124,16 +122,6 @@ def test_a_rejection_lapses_after_thirty_days(scene: Scene, days: int, status: s
     assert beside(first, scene, "second").propose("k1", refund(100))["status"] == status
 
 
-def test_a_request_that_is_sent_back_ends_no_rejection(scene: Scene) -> None:
-    first = rejected(scene)
-    asked = go(on_the_charge_of(first.run, scene.launch(REFUND_500))).escalations.get()
-    decide_request(asked, scene.rita, approve=False, send_back=True, comment="less")
-
-    other = go(on_the_charge_of(first.run, scene.launch(REFUND_500)))
-
-    assert other.escalations.get().review["escalating"] == ["policy.rejected"]
-
-
 @pytest.mark.parametrize("end", ["expired", "withdrawn", "sent back"])
 def test_what_is_no_rejection_binds_nobody(scene: Scene, end: str) -> None:
     run = go(scene.launch())
@@ -232,22 +220,3 @@ def test_a_command_is_rejected_by_its_words(no_desk_left: None) -> None:
 
     assert asked == [False, False, True]
     assert identifying("workshop", DESKS["workshop"].tools["bash"]) == ["project", "command"]
-
-
-@pytest.mark.both
-def test_a_rejection_about_another_subject_costs_no_statement(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "SOON", 60.0)  # on a busy machine any call is a long one
-    go(scene.launch(REFUND_500))
-
-    def count() -> int:
-        with count_statements() as sent:
-            assert payments(go(scene.launch(REFUND_500))) == [50000]
-        return sent.statements
-
-    before = count()
-    rejected(scene)
-    Escalation.objects.filter(state=EscalationState.REJECTED).update(subject_key="7")
-
-    assert count() == before

@@ -98,25 +98,6 @@ def test_one_call_after_the_rest_speaks_for_all(scene: Scene, server: ReplayServ
     assert payments(run) == []
 
 
-def test_a_call_that_fails_after_the_rest_begins_another(
-    scene: Scene, server: ReplayServer
-) -> None:
-    again = {"fault": "http_500", "times": 1}
-    fail_until_left_alone(scene, server, again, CONTEXT, FINAL)
-    run = scene.launch(REFUND_500)
-    let_rest_end(run)
-
-    run = go(run)
-
-    assert run.state == RunState.QUEUED
-    assert server.sessions["model"].requests == asking.FAILURES + 1
-    rests_until = Endpoint.objects.get().rests_until
-    assert rests_until is not None
-    assert rests_until > timezone.now() + timedelta(seconds=20)
-    let_rest_end(run)
-    assert go(run).stop_reason == "success"
-
-
 @pytest.mark.both
 @pytest.mark.proves("F27")
 @pytest.mark.slow
@@ -245,8 +226,3 @@ def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
 
     endpoint = Endpoint.objects.get()
     assert (endpoint.failures, endpoint.rests_until) == (asking.FAILURES + 1, began)
-
-
-def test_the_address_names_no_user_and_no_question() -> None:
-    with override_settings(OPENAI_BASE_URL="https://me:secret@models.example.com/v1?key=secret"):
-        assert asking.request_permit().address == "https://models.example.com/v1"

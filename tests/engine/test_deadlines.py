@@ -152,18 +152,3 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
     assert "SKU-LATE" in facts_of(late)["said"]
     assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
     assert command("verify_audit", "--run", str(run.pk)).code == 0
-
-
-def test_a_worker_whose_own_call_times_out_is_not_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = launch_report(set_scene())
-
-    def gives_up(context: DeskCall, **args: Any) -> Json:
-        raise TimeoutError("its own socket")
-
-    exchange(monkeypatch, "inventory_worker", gives_up)
-    run = go(run)
-
-    failed = results.result(run)["trace"][2]
-    assert (failed["stop_reason"], failed["attempts_used"]) == ("worker_error:inventory_worker", 1)

@@ -70,16 +70,6 @@ def lose_jobs() -> None:
         connection.cursor().execute("DELETE FROM procrastinate_jobs")
 
 
-def test_runs_that_are_launched_are_driven_side_by_side(scene: Scene) -> None:
-    runs = [scene.launch(REFUND_500) for _ in range(5)]
-
-    work_until(lambda: all(map(has_ended, runs)))
-
-    assert [fresh(run).state for run in runs] == [RunState.DONE] * 5
-    assert [payments(run) for run in runs] == [[50000]] * 5
-    assert jobs() == []
-
-
 def test_a_decision_brings_the_run_back_to_a_worker(scene: Scene) -> None:
     run = scene.launch()
     work_until(lambda: fresh(run).state == RunState.WAITING)

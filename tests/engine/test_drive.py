@@ -180,31 +180,6 @@ def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
         go(asks(2), world)
 
 
-def test_flows_stay_within_their_limit_and_all_end() -> None:
-    under_way: set[str] = set()
-    most: list[int] = []
-
-    class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Request) -> Reply:
-            under_way.add(key)
-            most.append(len(under_way))
-            await asyncio.sleep(0.01)
-            under_way.discard(key)
-            return await super().do(key, effect)
-
-    def one() -> Flow:
-        return (yield Use("work", "t", {}, ""))
-
-    def five() -> Flow:
-        return (yield Together("all", {str(n): one() for n in range(5)}, at_once=2))
-
-    strand = go(five(), Slow(lambda k, e: k))
-
-    assert strand.outcome is not None
-    assert list(strand.outcome.value) == ["0", "1", "2", "3", "4"]
-    assert max(most) == 2
-
-
 def test_a_flow_that_waits_for_a_person_gives_up_its_place() -> None:
     def asks() -> Flow:
         return (yield Escalate("person", "action", {}, {}))

@@ -196,14 +196,6 @@ def test_frozen_requests_do_not_keep_the_sweep_from_others(
     assert other.state == EscalationState.EXPIRED
 
 
-def test_request_opened_under_a_switch_is_frozen(scene: Scene, admin: User) -> None:
-    press(scene, admin, Scope.TOOL, "issue_refund")
-
-    escalation = waiting(scene.launch())
-
-    assert escalation.frozen_at == escalation.created_at
-
-
 @pytest.mark.both
 def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: User) -> None:
     escalation = waiting(scene.launch())
@@ -251,16 +243,6 @@ def test_releasing_starts_nothing_again(scene: Scene, admin: User) -> None:
         ("waiting", ""),
     ]
     assert [payments(run) for run in after] == [[], []]
-
-
-def test_a_switch_on_trial_can_be_thrown_again(scene: Scene, admin: User) -> None:
-    press(scene, admin)
-    release(scene, admin, SwitchStage.TRIAL)
-
-    press(scene, admin)
-
-    assert go(scene.launch(REFUND_500)).stop_reason == "killed"
-    assert KillSwitch.objects.standing().get().stage is SwitchStage.ON
 
 
 def test_every_stage_is_on_record_with_who_and_why(scene: Scene, admin: User) -> None:

@@ -83,12 +83,3 @@ def test_a_flood_keeps_nobody_else_waiting(
     told = list(claims.values_list("run__workspace", "run", "at"))
     before = [whose for whose, *_ in told].index(late.workspace_id)
     assert before <= 2 * slots + 2, told
-
-
-@pytest.mark.django_db
-def test_what_has_begun_goes_on_before_what_is_new(dispatch: str) -> None:
-    scene = set_scene()
-    new, begun = [scene.launch(REFUND_500) for _ in range(2)]
-    Run.objects.filter(pk=begun.pk).update(fence=3)
-
-    assert FairShare().choose([]).runs == [begun.pk, new.pk]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from agents.core.json_forms import sha256
-from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
 from agents.models import Event
 from agents.models.record import facts_of
@@ -22,7 +21,6 @@ MET = json.dumps({"met_commitment": True})
 CONTINUE = json.dumps({"verdict": "continue"})
 REORIENT = json.dumps({"verdict": "reorient", "correction": "mind the tone", "reason": "rude"})
 MEMO = "Anna (user_id=42) asks for an exception."
-ON_HOLD = "Anna (customer 42) asks about her plan, which is on legal hold."
 DRAFT = [COMMITTED, "Hello.", MET]
 
 
@@ -55,16 +53,6 @@ def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, sce
     assert played.result["status"] == "ok"
     assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
     assert played.rounds[-1]["tools"][0]["observation"]["status"] == "ok"
-
-
-def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, scene: Scene) -> None:
-    again = [sending("Good morning.")] * (1 + STRICT.max_blocks)
-    case = reply(sending("Hello."), final("sent"), MET, *again, judge=[REORIENT])
-
-    played = phases.play(case, server, scene, strict=True)
-
-    assert played.result["stop_reason"] == "supervisor_block:reply_not_accepted"
-    assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
 
 
 @pytest.mark.parametrize("place", [1, 4], ids=["draft", "call"])
@@ -101,14 +89,6 @@ def test_the_record_holds_who_was_asked_and_what_came_of_it(
     answered = lines.get(kind="human.answered").facts
     assert answered["by"] == "rita"
     assert answered["decision"] == ("approved" if approve else "rejected")
-
-
-def test_a_judge_that_halts_is_on_record_with_its_reason(scene: Scene) -> None:
-    run = go(scene.launch(ON_HOLD, pattern="workflow", workflow="customer-reply"))
-
-    halted = Event.objects.get(run=run, kind="step.halted")
-    assert facts_of(halted)["why"] == "The case is on legal hold."
-    assert not Event.objects.filter(run=run, kind="step.accepted").exists()
 
 
 @pytest.mark.proves("I31")

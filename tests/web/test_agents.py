@@ -152,24 +152,3 @@ def test_the_owner_makes_keys_and_an_admin_the_rest(scene: Scene, ada: User) -> 
     assert AgentKey.objects.get().revoked_at
     assert client_of(scene.omar).get(page).status_code == 403
     assert change(ada, change="key", days=90).status_code == 200
-
-
-def test_the_page_keeps_its_number_of_queries(
-    scene: Scene, ada: User, django_assert_max_num_queries: Any
-) -> None:
-    for number in range(3):
-        add(ada, name=f"agent-{number}")
-    client = client_of(ada)
-    with django_assert_max_num_queries(12):
-        assert client.get(reverse("agents")).status_code == 200
-
-
-def test_a_key_that_reads_the_workspace_is_shown_once(scene: Scene, ada: User) -> None:
-    client, where = client_of(ada), {"workspace": scene.workspace.slug}
-    made = client.post(reverse("workspace-key"), {**where, "change": "key"}).content.decode()
-    [token] = set(re.findall(r"opsc_[0-9a-f]{8}_[0-9a-f]{48}", made))
-
-    assert Caller(token).get("/workspace/runs").status_code == 200
-    assert f"{token[:13]}… used" in words(client.get(reverse("agents")).content.decode())
-    client.post(reverse("workspace-key"), {**where, "change": "revoke", "key": token[:13]})
-    assert Caller(token).get("/workspace/runs").status_code == 401

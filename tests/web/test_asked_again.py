@@ -77,17 +77,6 @@ def test_one_line_stands_for_a_chain_of_approvals(
         golden.check(f"attention/{end}", {"told": lines[0][1]})
 
 
-def test_another_amount_that_was_paid_ends_the_chain(scene: Scene, ada: User) -> None:
-    run, _ = asked_again(scene, ada)
-    approve(run, ada)
-    refund_by_phone(run, 20000)
-
-    run = go(run)
-
-    paid = [effect.amount_minor for effect in run.effects.filter(tool="issue_refund")]
-    assert (paid, shown(scene)) == ([99000], [])
-
-
 def test_half_approved_request_was_not_left_unanswered(tiered: Tiered, golden: Golden) -> None:
     first = tiered.ask()
     for person in (tiered.finn, tiered.faye):
@@ -168,15 +157,6 @@ def test_card_says_who_approved_before_and_what_changed(
     requests = {"changed by the policy": by_the_policy, "changed by ada": by_ada}
     pages = {name: page_of("ada", request) for name, request in requests.items()}
     golden.check("card/asked-again", pages)
-
-
-def test_nobody_is_told_of_what_was_answered_meanwhile(scene: Scene, ada: User) -> None:
-    run, _ = asked_again(scene, ada)
-    approve(run, ada)
-
-    tell()
-
-    assert told_again() == []
 
 
 @pytest.mark.proves("I41")

@@ -15,14 +15,12 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents.audit import copies, pages, protection, verify
+from agents.audit import pages, protection, verify
 from agents.audit.sealing import seal
-from agents.models import DatabaseSize, Escalation, Event, Role, Run, Verification
+from agents.models import Escalation, Event, Role, Run, Verification
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of, stranger
 from tests.web.verifying import verify_log
-from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -170,26 +168,6 @@ def test_the_log_takes_at_most_twelve_queries(
         auditor.get(reverse("audit"), {**asked, "since": "2020-01-01", "until": "2999-01-01"})
 
 
-@pytest.mark.skipif(ON_POSTGRES, reason="PostgreSQL chooses by how many rows there are")
-@pytest.mark.parametrize(
-    ("asked", "index"),
-    [
-        ({}, "event_ledger"),
-        ({"event": "effect.done"}, "event_ledger"),
-        ({"event": "run.done"}, "event_log"),
-        ({"event": "effect.unknown"}, "event_kind"),
-        ({"person": "rita"}, "event_actor"),
-        ({"person": "rita", "all": "1"}, "event_actor"),
-    ],
-)
-def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
-    """With an index for the order only, the log would be read until fifty rows match."""
-    go(scene.launch())
-    found = pages.find_events(scene.workspace, pages.LogFilter(asked)).events[:51]
-
-    assert index in found.explain()
-
-
 @pytest.mark.both
 def test_an_entry_that_cannot_be_read_is_named_among_the_others(
     scene: Scene, auditor: Client
@@ -282,22 +260,6 @@ def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: 
     assert taken.facts == {"rows": 1, "filter": {"run": str(run.pk), "all": "1"}}
 
 
-def test_an_export_says_where_it_was_cut(
-    scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copies, "EXPORTED", 3)
-    go(scene.launch(REFUND_500))
-
-    answered = auditor.post(reverse("export"), {"all": "1"})
-
-    rows = list(csv.reader(io.StringIO(answered.getvalue().decode())))
-    assert len(rows) == 1 + 3 + 2
-    assert rows[-2][0].startswith("CUT: older entries")
-    assert rows[-1][0].startswith("END: 3 entries")
-    assert "-cut.csv" in answered["Content-Disposition"]
-    assert Event.objects.get(kind="audit.exported").facts["cut"] is True
-
-
 @pytest.mark.proves("I38", "W2")
 def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
@@ -309,20 +271,3 @@ def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     assert "No matching events" in page
     assert str(run.pk) not in copy
     assert Run.objects.count() == 1
-
-
-def test_the_size_of_the_log_is_that_of_now_or_says_of_when(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, yesterday = client_of(scene.add("auditor", Role.AUDITOR)), timezone.now().date()
-    DatabaseSize.objects.create(
-        day=yesterday, bytes=1, day_runs=1, entries={str(scene.workspace.pk): 17}
-    )
-    go(scene.launch())
-    entries = Event.objects.filter(workspace=scene.workspace).count()
-
-    assert f"The verifiable log has about {entries} entries" in words(client.get("/audit/").text)
-
-    monkeypatch.setattr(pages, "COUNTED", entries - 1)
-    told = words(client.get("/audit/").text)
-    assert f"On {yesterday:%-d %B %Y} the verifiable log had about 17 entries" in told

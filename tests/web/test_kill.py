@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -13,13 +12,10 @@ from playwright.sync_api import expect
 
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
-from agents.people import workspaces
 from agents.runs import kill_switch
-from agents.runs.kill_switch import in_flight
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.engine.test_approvals import approve
 from tests.golden import Golden
-from tests.pins import pinned
 from tests.web.serving import Desk, is_live
 from tests.web.test_pages import client_of
 
@@ -223,27 +219,6 @@ def test_only_an_admin_presses(scene: Scene, admin: Client, who: str) -> None:
 
     assert answered.status_code == status
     assert not KillSwitch.objects.exists()
-
-
-def test_calls_under_way_are_found_without_the_runs(scene: Scene) -> None:
-    with transaction.atomic(), connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")  # it reads all of a small table
-        plan = in_flight([scene.workspace.pk]).explain()
-
-    assert "effect_unsettled" in plan
-    assert "run_list" not in plan
-
-
-def test_page_of_many_workspaces_takes_few_queries(scene: Scene, ada: User, admin: Client) -> None:
-    for number in range(5):
-        other = another(scene, f"other-{number}")
-        workspaces.add_member(workspace=other, user=ada, role=Role.ADMIN, at=timezone.now())
-        admin.post(reverse("kill-press"), form(other))
-    admin.get(reverse("kill"))
-
-    with pinned("kill of many workspaces"):
-        assert admin.get(reverse("kill")).text.count('name="to"') == 5
 
 
 @pytest.mark.slow

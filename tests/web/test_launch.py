@@ -15,7 +15,6 @@ from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run, Scope
 from tests.engine.scene import Scene, go
-from tests.golden import Golden
 from tests.web.serving import Desk
 from tests.web.test_pages import client_of
 
@@ -68,19 +67,6 @@ def test_launch_that_needs_another_word_is_refused(
     assert not Run.objects.exists()
 
 
-def test_scenario_links_its_last_run(scene: Scene, golden: Golden) -> None:
-    client, at = client_of(scene.omar), reverse("launch")
-    for token in ("a1", "b2"):
-        client.post(at, {"scenario": "above-limit", "token": token})
-    newest, older = Run.objects.order_by("-created_at")
-
-    page = client.get(at).text
-
-    assert page.count(f'href="{reverse("run", args=[newest.pk])}"') == 1
-    assert reverse("run", args=[older.pk]) not in page
-    golden.check("launch/page", {"omar": page})
-
-
 @pytest.mark.parametrize(
     ("given", "days", "region"),
     [("{} eu", 2, "EU"), ("{}", 3, "US"), ("EU, {}", 1, "EU"), ("", 1, "US")],
@@ -104,18 +90,6 @@ def offered(page: str) -> list[str]:
     return [unescape(title) for hidden, title in items if not hidden]
 
 
-def test_scenarios_are_found_by_words(scene: Scene) -> None:
-    client, at = client_of(scene.omar), reverse("launch")
-
-    whole, invoices, none = (
-        offered(client.get(at, {"q": wanted}).text) for wanted in ("", "bank INVOICE", "xylophone")
-    )
-
-    assert 5 <= len(invoices) <= 7
-    assert set(invoices) < set(whole)
-    assert none == []
-
-
 @pytest.mark.parametrize(
     ("switch", "stopped"), [({}, True), ({"scope": Scope.PATTERN, "target": "routing"}, False)]
 )
@@ -131,13 +105,6 @@ def test_scenario_that_a_switch_would_stop_is_marked(
         for key in ("within-limit", "another-customer")
     }
     assert marked == {"within-limit": stopped, "another-customer": False}
-
-
-def test_goals_are_what_people_write() -> None:
-    goals = " ".join(scenario.goal.lower() for scenario in SCENARIOS)
-
-    assert "user_id" not in goals
-    assert len({scenario.goal for scenario in SCENARIOS}) == len(SCENARIOS)
 
 
 # Why each run of the refund desk ends where a person rejects what it asks.

@@ -437,21 +437,3 @@ def test_every_answer_says_what_no_page_may_use(scene: Scene) -> None:
         assert "publickey-credentials-get=(self), publickey-credentials-create=(self)" in told
         assert "camera=()" in told
         assert "*" not in told
-
-
-def test_sidebar_marks_its_page_with_an_icon_of_its_own(scene: Scene) -> None:
-    admin = client_of(scene.add("ada", Role.ADMIN))
-    names = ("home", "approvals", "runs", "audit", "launch")
-    below = ("team", "settings", "kill")
-
-    for name in (*names, *below):
-        rail = (
-            admin.get(reverse(name))
-            .text.partition('<aside class="rail"')[2]
-            .partition("</aside>")[0]
-        )
-        links = re.findall(
-            r'<li><a href="([^"]+)"(\s+aria-current="page")?>.*?#i-([\w-]+)"', rail, re.S
-        )
-        assert [at for at, current, _ in links if current] == [reverse(name)]
-        assert len({icon for *_, icon in links}) == len(links) == len(names) + len(below)

@@ -298,15 +298,6 @@ def test_the_filter_offers_what_waits_and_what_was_chosen(scene: Scene) -> None:
     assert offered(chosen, "rule") == waiting["rule"] | {"subject.bound"}
 
 
-def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:
-    client = client_of(scene.rita)
-    first = numbers_in(client.get(reverse("approvals")).text)
-
-    for mark in ("x", "0_2026-01-01T00:00:00+00:00_1", "9" * 30, "²", "0"):
-        asked = dict.fromkeys(("after", "since", "done"), mark)
-        assert numbers_in(client.get(reverse("approvals"), asked).text) == first, mark
-
-
 def test_decision_leads_to_the_views_next_request(scene: Scene) -> None:
     every, client = keys(), client_of(scene.rita)
     above = walk(scene, "view=above&order=amount")

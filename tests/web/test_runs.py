@@ -25,7 +25,6 @@ from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, mai
 from tests.golden import Golden
 from tests.web.serving import Desk, advance_run
 from tests.web.test_pages import client_of, stranger, waiting
-from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,16 +53,6 @@ def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) 
         told[f"in a run that is {state}"] = "\n".join(one.text for one in begun.ribbons[0][1])
 
     golden.check("run/unfinished", told)
-
-
-def test_judge_of_another_model_is_not_the_executor(scene: Scene) -> None:
-    steps = list(go(scene.launch_scenario("judge-asks")).steps.order_by("position"))
-    same = rounds(steps, timezone.now())["one_model"]
-    for step in steps:
-        if step.kind == "ask" and step.asked["role"] == "judge":
-            step.model = "another"
-
-    assert (same, rounds(steps, timezone.now())["one_model"]) == ("demo", "")
 
 
 @pytest.mark.parametrize(
@@ -214,27 +203,6 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     assert payments(run) == []
     assert run.events.get(kind="run.stopped").actor == "omar"
     assert address not in client.get(page).text
-
-
-def test_working_time_is_the_same_in_both_places(scene: Scene) -> None:
-    run = go(scene.launch())
-    first, *_ = run.steps.filter(kind="ask").order_by("position")
-    Step.objects.filter(run=run).exclude(pk=first.pk).update(seconds=0)
-    Step.objects.filter(pk=first.pk).update(seconds=2.53)
-
-    page = words(client_of(scene.omar).get(reverse("run", args=[run.pk])).text)
-
-    assert len(re.findall(r"\b3 s (?:\+|of)", page)) == 2
-
-
-def test_list_of_runs_tells_what_came_of_each(scene: Scene, golden: Golden) -> None:
-    for run in (scene.launch(REFUND_500), scene.launch(), scene.launch_scenario("nobodys")):
-        go(run)
-    scene.launch()
-    eve, at = client_of(scene.eve), reverse("runs")
-
-    pages = {"all": {}, "open ones": {"state": "waiting"}, "none": {"text": "xylophone"}}
-    golden.check("runs", {name: eve.get(at, asked).text for name, asked in pages.items()})
 
 
 def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:

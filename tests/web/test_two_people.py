@@ -8,13 +8,12 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.models import Escalation, Event, Role
+from agents.models import Escalation, Event
 from agents.people import members
 from agents.requests import sharing
-from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, payments
 from tests.engine.test_two_people import BELOW
-from tests.engine.tiered import Tiered, put_tiers, say_yes, still_waits
+from tests.engine.tiered import Tiered, say_yes, still_waits
 from tests.golden import Golden
 from tests.pins import pinned
 from tests.web.test_card import card_of, page_of, pay
@@ -67,19 +66,6 @@ def test_card_is_true_for_first_second_and_viewer(tiered: Tiered, golden: Golden
     assert (request.state, payments(go(request.run))) == ("adjusted", [100_000])
     pages["faye, afterwards"] = page_of("faye", request)
     golden.check("two/first-and-second", pages)
-
-
-def test_every_term_that_the_first_changed_is_told(golden: Golden) -> None:
-    scene = bank_scene()
-    ada = User.objects.get(username="ada")
-    put_tiers(scene, ada, {"bank": {"EUR": [{"people": 2}]}})
-    scene.add("paul", Role.REVIEWER)
-    run = go(launch(scene, FIRST_PAYMENT))
-
-    held = decide(scene, run, {"amount": euros("600.00"), "on": day(9)})
-
-    pages = {name: page_of(name, held) for name in ("rita", "paul", "eve")}
-    golden.check("two/terms", {**pages, "log": client_of(ada).get(reverse("audit")).text})
 
 
 def test_form_older_than_the_first_approval_is_refused(tiered: Tiered) -> None:
