@@ -38,7 +38,7 @@ def judge_again(
     border: Border,
     consent: Consent = NO_CONSENT,
 ) -> ReviewResult:
-    """Return what `limits` say of a stored review, from its `asked` and `reply` alone.
+    """Judge a stored review again by `limits`, from its `asked` and `reply` alone.
 
     `limits` are those of its pattern and desk, `border` is its run's, and `consent` is what a
     person gave in the step that `asked["granted"]` names. Only if the version that it was judged
@@ -132,7 +132,7 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
 
 
 def _named_in(reply: Json) -> Ruling | None:
-    """Return the stored ruling on names in place of keys, which the books of today may not give."""
+    """Return the stored ruling on names instead of keys, which the books of today may not give."""
     for one in (*reply["revisions"], *reply["rulings"]):
         if one["rule"] == "policy.named":
             return Ruling(**{**one, "verdict": RulingKind[one["verdict"].upper()]})
