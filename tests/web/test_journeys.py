@@ -210,7 +210,7 @@ def test_restart_while_pages_are_open_loses_nothing(
         is_live(*pages)
         for page in pages:
             expect(page.locator("#away")).to_be_hidden()
-        expect(pages[2].locator("#queue .qlist li")).to_have_count(2)
+        expect(pages[2].locator("#queue li[id]")).to_have_count(2)
         expect(trace.locator("#run .step")).to_have_count(2)
         scene.decide(run)
         advance_run(run)
