@@ -3,7 +3,6 @@
 import pytest
 
 from agents.models import KillSwitch, Role, SwitchStage
-from agents.patterns import PATTERNS
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import set_scene
 
@@ -49,10 +48,3 @@ def test_what_is_refused_says_why(verb: str, more: dict[str, str], code: int, sa
     assert ended.code == code
     assert says in ended.err
     assert not KillSwitch.objects.exists()
-
-
-def test_unknown_pattern_is_named_with_the_known_ones() -> None:
-    ended = switch("kill", "--pattern", "guess")
-
-    assert ended.code == 3
-    assert f"no pattern 'guess'; choose {' or '.join(sorted(PATTERNS))}." in ended.err

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.management.operation_command import ACTOR
-from agents.models import Event, Grants, Membership, Role, Team, Workspace
+from agents.models import Event, Grants, Membership, Role, Workspace
 from agents.people import members, workspaces
 from tests.commands.test_run_pattern import Ended, command
 from tests.limits import first_limit
@@ -106,15 +106,6 @@ def test_a_member_that_cannot_be_is_refused_and_leaves_no_user(
     assert User.objects.count() == Membership.objects.count() == 1
 
 
-def test_without_a_terminal_a_password_is_asked_for_in_words(monkeypatch: Any) -> None:
-    monkeypatch.setattr("sys.stdin", StringIO())
-
-    ended = command("add_member", "shop", "max", "viewer")
-
-    assert ended.code == 2
-    assert "--password-stdin" in ended.err
-
-
 def test_a_role_changes_and_takes_the_limit_with_it(rita: User) -> None:
     command("set_limit", "shop", "rita", "800.00")
 
@@ -160,16 +151,6 @@ def test_limits_of_listed_people_bind_every_desk(rita: User, grants: Grants) -> 
         part.limit_minor(*at) for at in (("refunds", "USD"), ("refunds", "EUR"), ("bank", "EUR"))
     ]
     assert (part.grants, own) == (Grants.LISTED, [80000, 0, 0])
-
-
-def test_who_is_no_member_is_told_so() -> None:
-    User.objects.create_user("max")
-
-    assert "not a member of Shop" in command("set_role", "shop", "max", "viewer").err
-    assert "not a member of Shop" in command("set_limit", "shop", "max", "5").err
-    made = command("set_team", "shop", "leads", "--name", "Leads", "--add", "max")
-    assert "not a member of Shop" in made.err
-    assert not Team.objects.exists()
 
 
 def test_a_team_is_made_renamed_and_emptied(rita: User) -> None:

@@ -12,7 +12,6 @@ import pytest
 from django.conf import settings as configured
 from django.core.mail import EmailMessage
 from django.db import transaction
-from django.utils import timezone
 from pytest_django import Settings
 
 from agents.desks.refunds import mail
@@ -249,22 +248,3 @@ def test_a_name_that_holds_a_link_is_in_no_letter() -> None:
 
     assert text.startswith("Hello,\n\nWe have refunded USD 800.00")
     assert "evil" not in text
-
-
-def test_a_reply_is_about_no_money(book: Book, mailoutbox: list[EmailMessage]) -> None:
-    asked: dict[str, Any] = {
-        "book_id": book.pk,
-        "customer_number": 42,
-        "message": "Hello.",
-        "key": "a key",
-    }
-
-    receipt = mail.send_reply_mail(**asked, at=timezone.now())
-
-    [sent] = mailoutbox
-    assert (sent.subject, sent.body) == ("Reply to your question", "Hello.")
-    assert (receipt.template, receipt.amount_minor) == ("reply_v1", None)
-    assert mail.send_reply_mail(**asked, at=timezone.now()) == receipt
-    with pytest.raises(KeyReused):
-        mail.send_reply_mail(**{**asked, "message": "Other."}, at=timezone.now())
-    assert len(mailoutbox) == 1

@@ -1,7 +1,7 @@
 """A waiting run keeps its questions when a later version words them differently."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -85,22 +85,3 @@ def test_newer_run_waits_for_a_newer_worker() -> None:
     assert claimable_runs(10) == []
     assert go(run).state == RunState.QUEUED
     assert fresh(run).fence == 0
-
-
-def test_the_model_is_given_what_guides_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    from agents import llm
-
-    put = llm.ask
-
-    async def ask_noted(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
-        asked.append(question)
-        return await put(question, timeout=timeout)
-
-    monkeypatch.setattr(llm, "ask", ask_noted)
-    another_sentence(monkeypatch)
-
-    go(set_scene().launch())
-
-    assert asked[0].schema["anyOf"]
-    assert asked[0].inputs["more_tools"]["get_refund_context"].endswith(" hint.")

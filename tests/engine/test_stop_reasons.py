@@ -206,17 +206,6 @@ def test_paid_customer_is_told_after_the_time_limit(
     assert (payments(run), mails(run)) == ([50000], told)
 
 
-def test_steps_are_a_budget_and_running_out_is_no_success(
-    scene: Scene, load_script: Callable[..., ReplayServer]
-) -> None:
-    load_script(CONTEXT, REFUND)
-
-    run = go(scene.launch_under(replace(STRICT, max_steps=2)))
-
-    assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_steps")
-    assert payments(run) == [50000]
-
-
 @pytest.mark.proves("I31", "F37")
 def test_a_replay_that_asks_for_something_else_stops_loudly(
     scene: Scene, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from agents.core.requests import Json
 from agents.models import Run
 from tests.desks import bank
 from tests.engine.scene import Scene
-from tests.engine.test_tool_calls import READ, end, model, pay
+from tests.engine.test_tool_calls import end, model, pay
 from tests.llm.asking import send, serving
 from tests.llm.tool_server import completion
 
@@ -52,21 +52,6 @@ def test_a_model_that_always_ends_at_once_gets_nothing_done(
 def played(bankers: Scene, number: int, *replies: Json) -> Played:
     with model(*replies, calls="on"):
         return play(GOALS[number], bankers.workspace, bankers.omar)
-
-
-def test_wanted_outcomes_are_counted(bankers: Scene) -> None:
-    paid = played(bankers, 0, [READ], [pay()], "Paid.")
-    waits = played(bankers, 4, [pay("P-102", "1950.00")])
-    told = played(
-        bankers, 10, [("read_account", {"account": "main"})], [end("EUR 5,000.00.", "answer")]
-    )
-
-    assert [one.ended for one in (paid, waits, told)] == [
-        "carried out as wanted",
-        "waits as wanted",
-        "answers as wanted",
-    ]
-    assert (paid.calls, paid.proposed, paid.unwanted) == (3, 1, 0)
 
 
 def test_what_no_goal_wanted_is_counted_against_it(bankers: Scene) -> None:

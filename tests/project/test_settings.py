@@ -112,14 +112,6 @@ def read(value: str) -> Environment:
 
 
 @pytest.mark.parametrize(
-    ("value", "meant"),
-    [("", False), ("1", True), ("0", False), (" Yes ", True), ("off", False), ("TRUE", True)],
-)
-def test_a_flag_is_read_as_people_write_it(value: str, meant: bool) -> None:
-    assert read(value).flag("NAME", default=False) is meant
-
-
-@pytest.mark.parametrize(
     ("value", "ask", "allowed"),
     [
         ("maybe", lambda e: e.flag("NAME", default=False), "1 or 0"),
@@ -205,20 +197,6 @@ def test_a_file_is_read_with_quotes_comments_and_export(tmp_path: Path) -> None:
         "EMPTY": "",
         "COMMENT": "",
     }
-
-
-def test_a_line_that_is_no_setting_is_named_but_not_repeated(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_text("GOOD=1\nhunter2\n")
-
-    with pytest.raises(ImproperlyConfigured, match=r"\.env, line 2, is not of the form") as refused:
-        from_file(path)
-
-    assert "hunter2" not in str(refused.value)
-
-
-def test_without_a_file_nothing_is_given(tmp_path: Path) -> None:
-    assert from_file(tmp_path / ".env") == {}
 
 
 BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")

@@ -1,7 +1,6 @@
 """What a scenario's models say in each role, and lines that no model could say."""
 
 import json
-from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -87,31 +86,6 @@ def test_a_line_that_cannot_be_said_is_refused(pattern: str, demo: Any, sentence
 
     with pytest.raises(TypeError, match=sentence):
         a_desk().scenario("one", demo=demo, pattern=pattern, **asked)
-
-
-def takes_a_number(call: Call, day: int) -> Json: ...
-def takes_another(call: Call, region: str) -> Json: ...
-def takes_a_goal(call: Call, goal: str) -> Json: ...
-def takes_nothing(call: Call) -> Json: ...
-def takes_more(call: Call, ticket: str, day: str) -> Json: ...
-
-
-@pytest.mark.parametrize(
-    ("declare", "sentence"),
-    [
-        (lambda desk: desk.source(title="x")(takes_a_number), "is to take call and texts: day"),
-        (lambda desk: desk.source(title="x")(takes_another), "to take day, as guests does"),
-        (lambda desk: desk.source(title="x")(takes_a_goal), "a planner is told another goal"),
-        (lambda desk: desk.source(title="x")(takes_nothing), "is to take call and texts"),
-        (lambda desk: desk.specialist(title="x")(takes_more), "to take call and ticket, and noth"),
-        (lambda desk: a_desk(nobody="somebody"), "nobody is 'person' or 'stop', not 'somebody'"),
-    ],
-)
-def test_what_does_not_suit_a_pattern_is_refused(
-    declare: Callable[[Desk], object], sentence: str
-) -> None:
-    with pytest.raises(TypeError, match=sentence):
-        declare(a_desk())
 
 
 def test_prompts_mention_no_other_desk() -> None:

@@ -18,7 +18,7 @@ from agents.engine.lease import claim
 from agents.engine.upkeep.daily import count_next_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Role, Run
-from agents.overview.counts import Period, compare
+from agents.overview.counts import Period
 from agents.overview.pages import overview
 from agents.requests import sharing
 from agents.runs import launching
@@ -108,20 +108,6 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
 
 def period_of(scene: Scene, unit: str | None = None) -> Period:
     return overview(scene.rita, at=timezone.now(), unit=unit).period
-
-
-@pytest.mark.parametrize(
-    ("now", "before", "told"),
-    [
-        (104, 100, "4 % more than in the 7 days before"),
-        (83, 100, "17 % less than in the 7 days before"),
-        (1000, 1001, "as in the 7 days before"),
-        (0, 0, "nothing in the 7 days before"),
-        (5000, 1, "499,900 % more than in the 7 days before"),
-    ],
-)
-def test_a_figure_is_compared_with_the_time_before(now: int, before: int, told: str) -> None:
-    assert compare(now, before, "7 days") == told
 
 
 @pytest.mark.breaks("I9")

@@ -16,7 +16,7 @@ from agents.live.topics import InboxTopic, changed_topics, read_update
 from agents.models import Escalation, Grants, Membership, Role, SavedView, Scope
 from agents.people import members
 from agents.requests import queue, sharing
-from agents.requests.queue import NAMED, WHOLE, line_of, reviewer
+from agents.requests.queue import WHOLE, line_of, reviewer
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.limits import first_limit
@@ -276,26 +276,6 @@ def test_a_filter_leaves_what_fits(scene: Scene) -> None:
     odd = words(client.get(f"{reverse('approvals')}?age=-1").text)
     assert "“Waiting at least” cannot be read. Clear the filter." in odd
     assert 'issue_refund">Issue refund<' in page
-
-
-def test_the_filter_offers_what_waits_and_what_was_chosen(scene: Scene) -> None:
-    client = client_of(scene.rita)
-    named = {field.name: field.column for field in WHOLE.fields if field.name in NAMED}
-    waiting = {
-        name: {value for value in Escalation.objects.values_list(column, flat=True) if value}
-        for name, column in named.items()
-    }
-
-    def offered(page: str, name: str) -> set[str]:
-        select = page.partition(f'id="by-{name}"')[2].partition("</select>")[0]
-        return set(re.findall(r'<option value="([^"]+)"', select))
-
-    whole = client.get(reverse("approvals")).text
-    chosen = client.get(reverse("approvals"), {"rule": "subject.bound"}).text
-
-    assert waiting["rule"]
-    assert {name: offered(whole, name) for name in NAMED} == waiting
-    assert offered(chosen, "rule") == waiting["rule"] | {"subject.bound"}
 
 
 def test_decision_leads_to_the_views_next_request(scene: Scene) -> None:

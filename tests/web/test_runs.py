@@ -19,7 +19,6 @@ from agents.people import workspaces
 from agents.runs import launching, listing
 from agents.runs.pattern_parts import rounds
 from agents.runs.trace import trace
-from agents.runs.turns import axis
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, mails, payments
 from tests.golden import Golden
@@ -53,25 +52,6 @@ def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) 
         told[f"in a run that is {state}"] = "\n".join(one.text for one in begun.ribbons[0][1])
 
     golden.check("run/unfinished", told)
-
-
-@pytest.mark.parametrize(
-    ("busy", "at", "expected"),
-    [
-        ([(0, 10)], (0, 10), (0.0, 100.0)),
-        ([(0, 10)], (5, 10), (50.0, 50.0)),
-        ([(0, 5), (9, 10)], (9, 10), (90.0, 10.0)),  # a short gap keeps its width
-        ([(0, 5), (3605, 3610)], (0, 5), (0.0, 44.64)),  # an hour is folded to 12 percent
-        ([(0, 5), (3605, 3610)], (3605, 3610), (55.36, 44.64)),
-        ([(0, 0)], (0, 0), (0.0, 0.8)),
-    ],
-)
-def test_long_silences_are_folded(
-    busy: list[tuple[float, float]], at: tuple[float, float], expected: tuple[float, float]
-) -> None:
-    bar = axis(busy).bar(*at)
-
-    assert (bar.x, bar.width) == expected
 
 
 @pytest.mark.slow

@@ -176,18 +176,3 @@ def test_sums_add_up_and_medians_are_within_five_percent() -> None:
     for share, exact in ((0.5, sorted(lengths)[500]), (0.9, sorted(lengths)[900])):
         assert whole.seconds(share) == pytest.approx(exact, rel=0.05)
     assert ReviewFigures().seconds(0.5) is None
-
-
-def test_request_counts_in_its_hours() -> None:
-    begin = datetime(2026, 11, 22, 22, 50, tzinfo=UTC)
-    figures = ReviewFigures()
-    for by, minutes in ((1, 5), (1, 100), (None, 10)):
-        end = begin + timedelta(minutes=minutes)
-        figures.add(Closed("rejected" if by else "expired", "high", by, 5, 4, "EUR", begin, end))
-
-    assert figures.arrived == {22: 3}
-    assert figures.waiting == {22: 3, 23: 1, 0: 1}
-    assert figures.answered == {22: 1, 0: 1}
-    assert figures_from(figures.as_json()) == figures
-    older = {"counts": {"expired": 1}, "taken_off": {}, "lengths": {}, "waited": {"22": 60}}
-    assert figures_from(older).counts == {"expired": 1}  # a day summed before hours were counted
