@@ -60,6 +60,7 @@ class LimitField:
     least: Any = None
     most: Any = None
     below: str = ""  # the name of a limit that it may not exceed
+    says: str = ""  # what it does, in a sentence with a place for its value
 
 
 REPLAYS = "Compatibility with recorded cases"  # no published policy has them

@@ -20,6 +20,7 @@ _FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
 GIVEN_UP = timedelta(hours=24)  # after the first try
 SOON = timedelta(minutes=10)  # the least warning before the end
 ADMIN = "admin"
+READERS = ("reviewer", "auditor")  # hear of a policy that no second admin published
 # Why a run that did not fail needs attention; no event records the second.
 UNKNOWN, UNTOLD = "unknown", "untold"
 
@@ -35,6 +36,8 @@ class Kind(StrEnum):
     NOT_CARRIED_OUT = "not_carried_out"
     ATTENTION = "attention"
     KILL_SWITCH = "kill_switch"
+    DRAFT = "draft"
+    ALONE = "alone"
 
 
 class Mode(StrEnum):
@@ -54,6 +57,8 @@ TITLES: Mapping[str, str] = {
     Kind.NOT_CARRIED_OUT: "Approved, not carried out",
     Kind.ATTENTION: "Needs attention",
     Kind.KILL_SWITCH: "Kill switch on or off",
+    Kind.DRAFT: "Policy waits for a second admin",
+    Kind.ALONE: "Policy published without a second admin",
 }
 DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mode.OFF}
 # Sent only while the request is open and the recipient is still asked.
@@ -117,7 +122,7 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
     """Return the people to notify: those who can act, are concerned, or hear of everything."""
     known = list(people)
     able = {person.user for person in _able(case, known)}
-    spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()
+    spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND, Kind.DRAFT) else set()
     spared |= case.snoozed_by if case.kind is Kind.HALF_TIME else set()
     if case.kind is Kind.OPENED:  # the assigned people are told
         whose = _assignees(case, known)
@@ -127,7 +132,9 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
 
 
 def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
-    if case.kind is Kind.KILL_SWITCH:
+    if case.kind is Kind.ALONE:
+        return [p for p in people if p.role in READERS]
+    if case.kind in (Kind.KILL_SWITCH, Kind.DRAFT):
         return [p for p in people if p.role == ADMIN]
     if case.kind is Kind.ASKED_AGAIN:
         return [p for p in people if p.user == case.decided_by]

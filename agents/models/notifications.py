@@ -36,7 +36,8 @@ class Notification(models.Model):
     )
     kind = models.CharField(max_length=20)
     about = models.CharField(max_length=60)  # request:12; with the kind, the key of a message
-    # For a kill switch "on tool:pay"; for a run that needs attention "failed", UNKNOWN or UNTOLD.
+    # For a kill switch "on tool:pay"; for a run that needs attention "failed", UNKNOWN or UNTOLD;
+    # for a policy the key of its draft, or its number.
     detail = models.CharField(max_length=120, blank=True)
     run = models.ForeignKey("agents.Run", models.CASCADE, null=True, db_index=False)
     escalation = models.ForeignKey("agents.Escalation", models.CASCADE, null=True, db_index=False)

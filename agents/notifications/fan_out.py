@@ -48,6 +48,7 @@ from agents.models import (
     Membership,
     Notification,
     NotificationPreference,
+    PolicyDraft,
     Role,
     Run,
     Snooze,
@@ -180,6 +181,8 @@ def still_matters(notification: Notification, *, at: datetime) -> bool:
         return is_unsettled(request)
     if request is not None and kind == Kind.ASKED_AGAIN:
         return is_asked_again(request)
+    if kind == Kind.DRAFT:
+        return PolicyDraft.objects.filter(pk=notification.detail, asked_at__isnull=False).exists()
     if kind != Kind.ATTENTION:
         return True
     ours = {"run": notification.run_id}

@@ -43,6 +43,10 @@ _HAPPENED = {
     Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
     Kind.ATTENTION: "A run needs attention",
 }
+_OF_POLICY = {
+    Kind.DRAFT: "{0} asks for a second admin to publish a policy",
+    Kind.ALONE: "{0} published policy v{1} without a second admin",
+}
 _OF_QUESTION = {Kind.OPENED: "Decision needed"}  # of a draft, an email, a question or a case
 # For a call whose answer was lost: nothing is approved or rejected.
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
@@ -82,6 +86,12 @@ def note_of(notification: Notification) -> Note:
         headline = f"The break-glass account {name} signed in"
         lines = [f"Workspace: {_plain(notification.workspace.name)}", "Ask who used it, and why."]
         return Note(kind, headline, lines, url_of("audit"), facts)
+    if kind in _OF_POLICY:
+        name, number = _plain(notification.actor), notification.detail
+        headline, path = _OF_POLICY[Kind(kind)], ("policy-draft", int(number))
+        url = url_of(*path) if kind == Kind.DRAFT else url_of("policy")
+        lines = [f"Workspace: {_plain(notification.workspace.name)}"]
+        return Note(kind, headline.format(name, number), lines, url, facts | {"detail": number})
     if run is None:
         stage, _, scope = notification.detail.partition(" ")
         thing = scope.partition(":")[2] or "all payments, emails and changes"

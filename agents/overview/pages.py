@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from math import inf
 from statistics import median
 from typing import Any
@@ -52,6 +53,8 @@ from agents.models import (
     Event,
     Head,
     Membership,
+    PolicyDraft,
+    Role,
     Run,
     Workspace,
 )
@@ -68,7 +71,10 @@ from agents.overview.counts import (
 from agents.overview.health import workers
 from agents.people.sign_in import demo_of
 from agents.policies.words import why_not
+from agents.publishing.drafts import drafts_to_publish
+from agents.publishing.faults import PolicyFault, faults
 from agents.publishing.pages import readable_limits
+from agents.publishing.versions import readable
 from agents.requests.queue import (
     ALL,
     LOOK,
@@ -186,6 +192,8 @@ class _Overview:
     attention: Sequence[Attention]
     is_more: bool  # that needs attention than is listed
     exposures: Sequence[Exposure]  # near their caps
+    drafts: Sequence[PolicyDraft]  # wait for this admin, as a second one
+    faulty: Sequence[tuple[Workspace, str]]  # whose policy lacks what a promise needs: one fault
     system: _SystemStatus
 
     @property
@@ -202,6 +210,7 @@ def overview(
     parts = access.parts_of(user)
     workspaces = [part.workspace for part in parts]
     keys = [workspace.pk for workspace in workspaces]
+    ours = [part.workspace for part in parts if part.role == Role.ADMIN]
     midnight = day_begun(at)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
@@ -234,8 +243,14 @@ def overview(
         attention=[case for case in cases if case.kind != UNANSWERED],
         is_more=is_more,
         exposures=[one for one in _exposures(workspaces, calls) if one.percent >= _NEAR],
+        drafts=drafts_to_publish(user, ours),
+        faulty=[(one, str(fault)) for one in ours for fault in _first_fault(one)],
         system=system(parts),
     )
+
+
+def _first_fault(workspace: Workspace) -> list[PolicyFault]:
+    return list(islice(faults(readable(workspace.policy)), 1))
 
 
 def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pace:

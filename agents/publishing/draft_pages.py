@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.limits import LIMITS, BadPolicy, Limits, read_limits
 from agents.core.money import MAX_MINOR, is_currency
 from agents.core.requests import Json
 from agents.models import PolicyDraft
@@ -21,7 +22,7 @@ from agents.publishing import drafts
 from agents.publishing.faults import new_faults
 from agents.publishing.pages import show_policy
 from agents.publishing.versions import admins_of, needs_second, readable
-from agents.publishing.words import CAPS, differences
+from agents.publishing.words import CAPS, WORDS, differences
 from agents.sdk.adjustments import BadPatch, OpenField
 from agents.sdk.arguments import BadValue, read_stored
 from agents.sdk.desk import DESKS, Desk, tool_title
@@ -56,10 +57,11 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
     user, given = access.person(request), request.POST
     held, do = access.draft_to_change(user, pk), request.POST.get("do", "")
     who: dict[str, Any] = {"by": user, "at": timezone.now()}
-    fields = _fields(held.document)
+    part, do = given.get("part", ""), do or ("save" if "to" in given else "")
+    fields = [one for one in fields_of(held.document) if one.group == part]
     try:
         drafts.check_seen(held, given.get("seen", ""))
-        only(given, {"csrfmiddlewaretoken", "do", "seen", "reason", *(one.name for one in fields)})
+        only(given, {*_OF_FORM, *(one.name for one in fields)})
         if do in ("save", "ask", "publish") and not held.asked_at:
             document, bad = _read(held.document, fields, given)
             if bad:
@@ -80,7 +82,11 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
     except (BadForm, Refused) as no:
         held = access.draft_to_change(user, pk)
         return _draft(request, held, sentence=str(no), status=422)
-    return redirect("policy-draft", pk)
+    query = urlencode({"part": given.get("to", part)})
+    return redirect(f"{reverse('policy-draft', args=[pk])}?{query}")
+
+
+_OF_FORM = {"csrfmiddlewaretoken", "do", "to", "part", "seen", "reason"}
 
 
 def _to_policy(held: PolicyDraft) -> HttpResponse:
@@ -105,13 +111,43 @@ class _Field:
         return self.open.text(self.open.typed) if self.open else "on" if self.value else ""
 
 
-def _fields(document: Json) -> list[_Field]:
+def fields_of(document: Json) -> list[_Field]:
+    desks = {name: part for name, part in document.get("desks", {}).items() if name in DESKS}
     return [
-        one
-        for name, part in document.get("desks", {}).items()
-        if name in DESKS
-        for one in (*_limits(DESKS[name], part), *_caps(name, part), *_switches(name, part))
+        *(
+            one
+            for name, part in desks.items()
+            for one in (*_limits(DESKS[name], part), *_caps(name, part), *_switches(name, part))
+        ),
+        *(
+            one
+            for name, part in desks.items()
+            for pattern, own in part.get("patterns", {}).items()
+            for one in _console(
+                f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}", own
+            )
+        ),
+        *(
+            one
+            for topic, words in WORDS.items()
+            for one in _console(
+                "policy.", topic, {key: document.get(key, it.default) for key, it in words.items()}
+            )
+        ),
     ]
+
+
+def _console(place: str, group: str, held: Mapping[str, Json]) -> Iterator[_Field]:
+    """Yield those of the console's limits that are a number, or yes or no."""
+    for key in [key for key in held if key in LIMITS and LIMITS[key].label]:
+        one, value, name = LIMITS[key], held[key], f"{place}{key}"
+        if isinstance(value, bool):
+            yield _Field(name, group, one.label, one.help, value, None)
+        elif isinstance(value, int):
+            unit = {"type": "integer", "unit": one.unit}
+            bounds = (one.least or 0, MAX_MINOR)
+            opened = OpenField(name, "number", unit, value, value, *bounds, called=one.label)
+            yield _Field(name, group, one.label, one.help, value, opened)
 
 
 def _limits(desk: Desk, part: Mapping[str, Json]) -> Iterator[_Field]:
@@ -169,29 +205,35 @@ def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json,
     """Return a draft's document as typed, and the faults of what cannot be read, by field."""
     changed, bad = deepcopy(document), dict[str, str]()
     for one in fields:
-        _, desk, what, *path = one.name.split(".", 3)
-        part = changed["desks"][desk]
         if one.open is None:
-            _switch(part, what, path[0], is_on=bool(one.locked) or one.name in given)
+            _switch(changed, one, is_on=bool(one.locked) or one.name in given)
             continue
         text = given.get(one.name, one.text).strip().replace("\r\n", "\n")
         if text == one.text:
             continue
         try:
-            value = one.open.read(text)
+            _set(changed, one, one.open.read(text))
         except BadPatch as no:
             bad[one.name] = str(no)
-            continue
-        if what == "caps":
-            currency, key = path[0].split(".")
-            part["caps"][currency][key] = value
-        else:
-            part.setdefault("limits", {})[path[0]] = value
     return changed, bad
 
 
-def _switch(part: dict[str, Json], what: str, name: str, *, is_on: bool) -> None:
-    """Switch a tool on or off, or a rule."""
+def _set(document: Json, field: _Field, value: Json) -> None:
+    """Set a value at its place in the document; the console's limits are at the top."""
+    *above, key = field.name.removeprefix("policy.").split(".")
+    for name in above:
+        document = document.setdefault(name, {})
+    document[key] = value
+
+
+def _switch(document: Json, field: _Field, *, is_on: bool) -> None:
+    """Switch a tool on or off, or a rule, or a limit that is yes or no."""
+    top, desk, what, name = (*field.name.split(".", 3), "", "")[:4]
+    if top == "policy" or what == "patterns":
+        if is_on != field.value:
+            _set(document, field, is_on)
+        return
+    part = document["desks"][desk]
     key, is_named = ("off", not is_on) if what == "tools" else ("rules", is_on)
     names = list(part.get(key, ()))
     if is_named and name not in names:
@@ -214,15 +256,21 @@ def _draft(
     for one in new_faults(limits, in_force) if limits else ():
         faults.setdefault(one.field, one.sentence)
     base, stale = readable(held.base), drafts.is_stale(held)
-    groups: dict[str, list[tuple[_Field, str, str]]] = {}
-    for field in _fields(held.document):
+    fields = fields_of(held.document)
+    parts = list(dict.fromkeys(field.group for field in fields))
+    part = request.POST.get("part") or request.GET.get("part", "")
+    part = part if part in parts else next(iter(parts), "")
+    rows: list[tuple[_Field, str, str]] = []
+    for field in [field for field in fields if field.group == part]:
         kept = "" if request.POST and not field.open and not field.locked else field.text
         text = request.POST.get(field.name, kept)
-        groups.setdefault(field.group, []).append((field, text, faults.pop(field.name, "")))
+        rows.append((field, text, faults.pop(field.name, "")))
     shown = {
         "nav": "policy",
         "draft": held,
-        "groups": groups,
+        "parts": parts,
+        "part": part,
+        "fields": rows,
         "others": [unreadable] * bool(unreadable) + list(faults.values()),
         "sentence": sentence,
         "stale": stale,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.compat_0_2 import policy_document
+from agents.core.notifications import Kind
 from agents.core.requests import Json
 from agents.engine.redaction import redact_in
 from agents.models import PolicyDraft, PolicyVersion, Role, Workspace
-from agents.publishing.versions import check_document, publish_policy, seq_in_force
+from agents.publishing.versions import check_document, publish_policy, seq_in_force, tell
 from agents.shell.refusal import Refused, check_text, require_member
 
 LONGEST = 500  # characters of a reason
@@ -61,6 +63,7 @@ def ask_second(draft: PolicyDraft, *, by: User, at: datetime) -> None:
             raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
         held.by, held.asked_at = by, at
         held.save()
+        tell(held.workspace, Kind.DRAFT, held.pk, by=by, at=at)
 
 
 def publish_draft(draft: PolicyDraft, *, by: User, at: datetime) -> PolicyVersion:
@@ -108,6 +111,12 @@ def take_back(draft: PolicyDraft, *, by: User) -> None:
 def discard_draft(draft: PolicyDraft, *, by: User) -> None:
     with transaction.atomic():
         _lock_draft(draft, by).delete()
+
+
+def drafts_to_publish(user: User, workspaces: Collection[Workspace]) -> list[PolicyDraft]:
+    """Return the drafts in these workspaces that wait for another admin than those who asked."""
+    waiting = PolicyDraft.objects.filter(workspace__in=workspaces, asked_at__isnull=False)
+    return list(waiting.exclude(by=user).select_related("workspace", "by").order_by("asked_at"))
 
 
 def is_stale(draft: PolicyDraft) -> bool:

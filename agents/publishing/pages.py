@@ -50,6 +50,9 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     parts = [(one.name, one.title) for one in whole.desks]
     parts += [(topic, topic) for topic, _ in whole.topics]
     part = request.GET.get("part", parts[0][0] if parts else "")
+    against = request.GET.get("against", "") if may_audit else ""
+    other = _version(workspace, against) if against else None
+    old, new = readable(other), readable(version)
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
@@ -59,6 +62,10 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "may_audit": may_audit,
         "has_history": part == "history" or not whole.topics,
         "has_rules": bool(whole.desks),
+        "other": other,
+        "against": against,
+        "between": differences(old, new) if old and new else [],
+        "numbers": sorted({one.number for one in whole.history if one.version}),
         "newest": whole.newest if may_audit else None,
         "is_readable": bool(whole.topics),
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),

@@ -13,8 +13,9 @@ from agents.core.decisions import read_tiers
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.money import is_currency
+from agents.core.notifications import Kind
 from agents.core.requests import Json
-from agents.models import Event, Membership, PolicyVersion, Role, Team, Workspace
+from agents.models import Event, Membership, Notification, PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
@@ -58,8 +59,18 @@ def publish_policy(
         facts |= {name: value for name, value in said.items() if value}
         entry = Entry("policy.published", facts, by.get_username())
         append_events([entry], workspace_id=locked.pk, at=at)
+        if alone:
+            tell(locked, Kind.ALONE, version.number, by=by, at=at)
     workspace.policy = version
     return version
+
+
+def tell(workspace: Workspace, kind: Kind, detail: int, *, by: User, at: datetime) -> None:
+    """Notify whom a policy concerns: the same draft or version may be told of again."""
+    named, about = by.get_username(), f"policy:{detail}:{int(at.timestamp())}"
+    Notification.objects.create(
+        workspace=workspace, kind=kind, about=about, detail=str(detail), actor=named, due_at=at
+    )
 
 
 def policy_version(

@@ -259,6 +259,7 @@ class LimitDifference:
     where: str  # its desk and pattern; "" for all
     before: str
     after: str
+    sentence: str = ""  # what it does now, and did before
 
 
 def differences(old: Limits, new: Limits) -> list[LimitDifference]:
@@ -289,10 +290,12 @@ def _of_part(
         yield LimitDifference(what, where, *states)
         return
     was, now = (_desk_in_words(desk, limits, pattern) for limits in (old, new))
+    says = {one.label: one.says for one in DESKS[desk].limit_fields} if desk in DESKS else {}
     for line in dict.fromkeys((*was, *now)):
         pair = was.get(line, _AS_ELSEWHERE), now.get(line, _AS_ELSEWHERE)
         if pair[0] != pair[1]:
-            yield LimitDifference(line, where, *_apart(*pair))
+            told = says.get(line, "").format(f"{pair[1]}, before {pair[0]},")
+            yield LimitDifference(line, where, *_apart(*pair), told)
     patterns = [one.part_of(desk, "patterns") for one in (old, new)] if not pattern else [{}]
     for one in dict.fromkeys(name for part in patterns for name in part):
         yield from _of_part("Pattern", desk, f"{where}, {one}", old, new, one)

@@ -356,14 +356,17 @@ def limit(
     hidden: bool = False,
     most: Any = None,
     below: str = "",
+    says: str = "",
 ) -> Any:
     """Declare a limit of a desk: its default, and its label and help for admins.
+
+    `says` is what it does, with its value at {}: "Loans up to {} are free."
 
     A `hidden` one is on no page and in no policy that the desk begins with. No version is published
     in which it is above `most`, of its own type, or above the limit that `below` names.
     """
     words = {"label": label, "help": help, "hidden": hidden, "most": most, "below": below}
-    return field(default=default, metadata=words)
+    return field(default=default, metadata={**words, "says": says})
 
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:
@@ -399,6 +402,7 @@ def limit_fields(kind: type[Any]) -> list[LimitField]:
             schema=properties[one.name],
             most=one.metadata.get("most"),
             below=one.metadata.get("below", ""),
+            says=one.metadata.get("says", ""),
         )
         for one in fields(kind)
         if not one.metadata.get("hidden")

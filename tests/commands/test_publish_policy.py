@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from agents.core.limits import read_limits
 from agents.core.requests import Json
 from agents.desks.reference.desk import REFERENCE
 from agents.desks.refunds.limits import STRICT
-from agents.models import Event, PolicyDraft, Role, Workspace
+from agents.models import Delivery, Event, PolicyDraft, Role, Workspace
+from agents.notifications import fan_out
+from agents.notifications.messages import note_of
 from agents.people.workspaces import add_member
 from agents.publishing.drafts import begin_draft, publish_draft, rebase_draft, rebased, save_draft
 from agents.publishing.versions import policy_version
@@ -215,6 +218,12 @@ def test_command_asks_for_the_second_admin(scene: Scene, by_two: dict[str, User]
     draft = PolicyDraft.objects.get()
     assert (brought.code, facts["brings"], "asked_by" in facts) == (0, ["bank"], False)
     assert (asked.code, f"Draft {draft.pk} waits for a second admin" in asked.out) == (4, True)
+    assert told(at) == {"nora": f"ada asks for a second admin to publish a policy {draft.pk}"}
+    overview = {name: client_of(who).get("/").text for name, who in by_two.items()}
+    assert {name: f"/policy/drafts/{draft.pk}/" in page for name, page in overview.items()} == {
+        "ada": False,
+        "nora": True,
+    }
     assert policy_of_demo()[0] == number
     with pytest.raises(refusal.Refused, match="Another admin has to publish"):
         publish_draft(draft, by=ada, at=at)
@@ -229,15 +238,25 @@ def test_command_asks_for_the_second_admin(scene: Scene, by_two: dict[str, User]
     assert not PolicyDraft.objects.exists()
 
 
+def told(at: datetime) -> dict[str, str]:
+    """Return the headline and the end of the address that each person gets."""
+    fan_out.share_out(at=timezone.now())
+    rows = Delivery.objects.filter(due_at__gte=at).select_related("user", "notification")
+    notes = {str(row.user): note_of(row.notification) for row in rows}
+    return {to: f"{one.headline} {one.facts['detail']}" for to, one in notes.items()}
+
+
 def test_only_admin_left_publishes_with_a_reason(scene: Scene, by_two: dict[str, User]) -> None:
     User.objects.filter(username="nora").update(is_active=False)
-    names = ("--tool", "send_reply", "--as", "ada")
+    scene.add("auditor", Role.AUDITOR)
+    at, names = timezone.now(), ("--tool", "send_reply", "--as", "ada")
 
     refused = command("publish_policy", "demo", *names)
     alone = command("publish_policy", "demo", *names, "--alone", "Nora has left.")
 
     assert (refused.code, "there is no other" in refused.err, alone.code) == (3, True, 0)
     assert Event.objects.latest("pk").facts["alone"] == "Nora has left."
+    assert set(told(at)) == {"auditor", "rita"}
 
 
 @pytest.mark.both

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,11 +15,13 @@ from django.utils import timezone
 
 from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.limits import STRICT
-from agents.models import PolicyVersion, Role
+from agents.models import PolicyDraft, PolicyVersion, Role
 from agents.people.members import set_team
 from agents.policies.answers import SHARED
 from agents.policies.words import TITLES, words_of
 from agents.publishing import words as policy_limits
+from agents.publishing.draft_pages import fields_of
+from agents.publishing.drafts import begin_draft
 from agents.publishing.words import WORDS, differences, policy_reference
 from agents.sdk.desk import DESKS
 from tests.engine.scene import Scene
@@ -132,6 +135,8 @@ def test_a_version_of_earlier_runs_can_be_opened(scene: Scene, golden: Golden, a
 
     pages = {"new": page(client, part="history"), "older": page(client, version="1")}
     golden.check("policy/changed", pages)
+    turned = page(client, version="1", against="2", part="history").partition("Compared with v2")[2]
+    assert "Charges of the last 14 days, before 7 days, can be refunded." in turned
     for asked in (
         {"version": "9"},
         {"version": "x"},
@@ -178,3 +183,73 @@ def test_members_read_neither_drafts_nor_publishers(scene: Scene, ada: User) -> 
     for private in ("Drafts", "Version history", "was created with"):
         assert private in kept, private
         assert private not in told, private
+
+
+LIMIT = "desks.refunds.limits.auto_limit_minor"
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "said"),
+    [
+        (LIMIT, "9" * 30, "is not an amount like 800.00: write up to 9 digits"),
+        (LIMIT, "1500 EUR", "'1500 EUR' is not an amount like 800.00"),
+        (LIMIT, "", "Fill in Automatic approval limit."),
+        ("policy.max_tokens", "9" * 30, "is not a whole number. From 1 to"),
+        ("desks.refunds.patterns.routing.max_steps", "many", "'many' is not a whole number"),
+    ],
+)
+def test_bad_field_of_a_draft_is_named(
+    scene: Scene, ada: User, name: str, typed: str, said: str
+) -> None:
+    """The typed values stay, and nothing is saved."""
+    draft, client = begun(scene, ada)
+    form, before = form_of(draft, name), draft.document
+
+    answered = client.post(reverse("policy-draft-change", args=[draft.pk]), {**form, name: typed})
+
+    assert (answered.status_code, said in unescape(answered.text)) == (422, True)
+    assert f'value="{typed}"' in answered.text
+    draft.refresh_from_db()
+    assert draft.document == before
+
+
+def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) -> None:
+    """Whoever saves over a draft that they have not read is told."""
+    draft, client = begun(scene, ada)
+    rules = draft.document["desks"]["refunds"]["rules"]
+    address, tool = reverse("policy-draft-change", args=[draft.pk]), "desks.refunds.tools."
+    steps = "desks.refunds.patterns.routing.max_steps"
+    changes: list[dict[str, str | None]] = [
+        {"policy.second_admin": "on", "policy.four_eyes": None},
+        {"policy.max_tokens": "4000"},
+        {steps: "33"},
+        {f"{tool}issue_refund": None},
+    ]
+    for change in changes:
+        form = form_of(draft, next(iter(change)))
+        typed = {name: to for name, to in {**form, **change}.items() if to is not None}
+        saved = client.post(address, typed)
+        again = client.post(address, form)
+        draft.refresh_from_db()
+
+    limits = read_limits(draft.document)
+    assert (saved.status_code, again.status_code) == (302, 422)
+    assert "changed this draft after you opened it" in again.text
+    assert (limits.second_admin, limits.four_eyes, limits.max_tokens) == (True, False, 4000)
+    assert limits.of("routing", "refunds").max_steps == 33
+    assert limits.desks["refunds"]["off"] == ["issue_refund"]
+    assert limits.desks["refunds"]["rules"] == rules
+
+
+def begun(scene: Scene, ada: User) -> tuple[PolicyDraft, Client]:
+    draft = begin_draft(workspace=scene.workspace, by=ada, at=timezone.now())
+    return draft, client_of(ada)
+
+
+def form_of(draft: PolicyDraft, name: str) -> dict[str, str]:
+    """Return what the form holds that has a field."""
+    fields = fields_of(draft.document)
+    part = next(one.group for one in fields if one.name == name)
+    form = {one.name: one.text for one in fields if one.group == part and one.text}
+    kept = {"do": "save", "part": part, "seen": draft.saved_at.isoformat(), "reason": "Why not."}
+    return form | kept

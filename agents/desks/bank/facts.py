@@ -37,18 +37,21 @@ class BankLimits:
         "Automatic approval limit",
         "A larger transfer waits for a reviewer.",
         below="daily",
+        says="Transfers up to {} are made without asking.",
     )
     daily: Euros = limit(
         ledger.euros(250_000),
         "Total per account in 24 hours without approval",
         ABOVE,
         most=ledger.euros(10**9),
+        says="Up to {} leave an account in 24 hours without asking.",
     )
     transfers: Transfers = limit(
         Transfers(5),
         "Transfers per account in 24 hours without approval",
         ABOVE,
         most=Transfers(1000),
+        says="Up to {} leave an account in 24 hours without asking.",
     )
     settled: Days = limit(
         Days(7), "A payee counts as new for", "Payments to new payees wait for a reviewer."

@@ -34,15 +34,20 @@ class RefundLimits:
         "Automatic approval limit",
         "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
         below="run_limit_minor",
+        says="Refunds up to {} are paid without asking.",
     )
     run_limit_minor: Annotated[Cents, MOST] = limit(
         Cents(200_000),
         "Most refunded in one run",
         "A refund is lowered to what is left of this. With nothing left, further ones are blocked.",
         most=Cents(10**9),
+        says="One run refunds up to {} in all.",
     )
     window_days: Annotated[Days, between(0, 36500)] = limit(
-        Days(14), "Refund window", "A refund of a charge older than this is blocked."
+        Days(14),
+        "Refund window",
+        "A refund of a charge older than this is blocked.",
+        says="Charges of the last {} can be refunded.",
     )
     rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True)
 
