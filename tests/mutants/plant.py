@@ -81,9 +81,9 @@ MUTANTS = (
     ),
     Mutant(
         "exactly the limit goes to a person",
-        "agents/desks/refunds/rules.py",
-        "    if amount <= limit:\n        sentence",
-        "    if amount < limit:\n        sentence",
+        "agents/desks/reference/desk.py",
+        "    if args.amount_usd <= most:",
+        "    if args.amount_usd < most:",
         "tests/conformance/test_patterns.py -k sup-009",
     ),
     Mutant(
