@@ -80,8 +80,8 @@ PEOPLE = (
     Mutant(
         "whoever is removed stays signed in",
         ROLES,
-        "        _forget_sessions(user, workspaces, at=at, actor=actor)\n        if not actor.startswith",
-        "        if not actor.startswith",
+        "        _forget_sessions(user, workspaces, at=at, actor=actor)\n        if not actor",
+        "        if not actor",
         f"{MEMBERS} -k holds_nothing",
     ),
     Mutant(
