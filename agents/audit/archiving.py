@@ -183,8 +183,7 @@ def _check_clock(before: datetime, at: datetime) -> None:
         raise Refused("not_over", f"{why} Nothing was archived.")
     if newest > at:
         raise Refused(
-            "clock",
-            "The newest head is in the future: check the clock. Nothing was archived.",
+            "clock", "The newest head is in the future: check the clock. Nothing was archived."
         )
 
 

@@ -435,10 +435,7 @@ class SealedChains:
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 _IS_KEY: dict[type[Model], dict[str, str]] = {
-    Head: {
-        "sqlite": "(typeof({key}) = 'integer' AND {key} > 0)",
-        "postgresql": "({key} > 0)",
-    },
+    Head: {"sqlite": "(typeof({key}) = 'integer' AND {key} > 0)", "postgresql": "({key} > 0)"},
     Run: {
         "sqlite": "(typeof({key}) = 'text' AND length({key}) = 32 AND {key} NOT GLOB '*[^0-9a-f]*')"
     },

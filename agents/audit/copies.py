@@ -330,11 +330,7 @@ _ARCHIVED = (
 
 
 def csv_lines(
-    events: QuerySet[Event],
-    keys: Sequence[int],
-    *,
-    is_cut: bool = False,
-    archived: int = 0,
+    events: QuerySet[Event], keys: Sequence[int], *, is_cut: bool = False, archived: int = 0
 ) -> Iterator[str]:
     """Yield the events with these keys as CSV; a cell that would be a formula begins with '.
 

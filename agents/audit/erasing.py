@@ -84,13 +84,7 @@ class Erasure:
 
 
 def erase_subject(
-    *,
-    workspace: Workspace,
-    key: str,
-    reason: str,
-    at: datetime,
-    actor: str,
-    desk: str,
+    *, workspace: Workspace, key: str, reason: str, at: datetime, actor: str, desk: str
 ) -> Erasure:
     """Erase one subject of a workspace's desk from its books and all its runs. Raises Refused.
 

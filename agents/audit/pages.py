@@ -384,10 +384,7 @@ def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> _Cop
 
 
 def _within(
-    events: QuerySet[Event],
-    workspace: Workspace,
-    since: datetime | None,
-    until: datetime | None,
+    events: QuerySet[Event], workspace: Workspace, since: datetime | None, until: datetime | None
 ) -> QuerySet[Event]:
     """Keep the events of a period, whose ends lie between two beginnings of chains."""
     begun = Event.objects.filter(_holds("seq", _BEGINS_CHAIN), workspace=workspace)

@@ -388,10 +388,7 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
     ("agents_effect", ("run_id", "step_id", "review_id", "escalation_id", "key"), "", (), {}),
     (
         ARCHIVES,
-        (
-            *("id", "workspace_id", "number", "before", "at", "runs", "sha256", "tombstones"),
-            "seq",
-        ),
+        (*("id", "workspace_id", "number", "before", "at", "runs", "sha256", "tombstones"), "seq"),
         "1 = 1",
         (),
         {"let_go_at": "OLD.let_go_at IS NULL"},

@@ -97,11 +97,7 @@ def action_schema(
     It guides a model; the checks here still decide. `bound` are arguments with a fixed value.
     """
     tools = [
-        exact_object(
-            kind=word("tool"),
-            name=word(name),
-            args=args_schema(spec, only=bound),
-        )
+        exact_object(kind=word("tool"), name=word(name), args=args_schema(spec, only=bound))
         for name, spec in specs.items()
         if name in proposable
     ]

@@ -146,9 +146,7 @@ class Limits:
     """
 
     inbox: bool = _of_people(
-        "Human approval enabled",
-        True,
-        "If no, a run stops where it would have asked a reviewer.",
+        "Human approval enabled", True, "If no, a run stops where it would have asked a reviewer."
     )
     escalation_seconds: Annotated[_Count, Field(le=_CENTURY * 86400)] = _of_people(
         "Time to decide",
@@ -219,10 +217,7 @@ class Limits:
         least=1,
     )
     max_steps: _Count = _of_run(
-        "Steps",
-        8,
-        "Actions the agent may propose in one run. The next one stops the run.",
-        least=1,
+        "Steps", 8, "Actions the agent may propose in one run. The next one stops the run.", least=1
     )
     max_blocks: _Count = _of_run(
         "Second chances after a block",
@@ -312,10 +307,7 @@ class Limits:
     # From a desk's part, for one pattern; a whole version has none of these.
     rules: _Names = _of_desk("", (), "")
     proposable: _Names = _of_desk(
-        "Tools",
-        (),
-        "Any other tool is refused before the rules are checked.",
-        name="tools",
+        "Tools", (), "Any other tool is refused before the rules are checked.", name="tools"
     )
     executable: _Names = _of_desk(  # the proposable tools that are not off
         "Tools that are off",
@@ -349,10 +341,7 @@ class Limits:
         unit="tools",
     )
     critical: _Names = _of_desk(
-        "Critical sources",
-        (),
-        "If one of them fails, no report is written.",
-        unit="tools",
+        "Critical sources", (), "If one of them fails, no report is written.", unit="tools"
     )
     calls_per_minute: _Count = _of_desk(
         "Calls of an agent in a minute",

@@ -12,14 +12,7 @@ from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
 from agents.db.compiled import AS_THEY_ARE, CompiledSelect, attach, fill_params, to_driver
-from agents.db.driver import (
-    STATEMENTS,
-    Pending,
-    pipeline,
-    require_answer,
-    send,
-    this_connection,
-)
+from agents.db.driver import STATEMENTS, Pending, pipeline, require_answer, send, this_connection
 
 M = TypeVar("M", bound=Model)
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})

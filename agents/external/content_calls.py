@@ -88,13 +88,7 @@ def propose_content(
     if name in tools and not tools[name].writes:
         key = _look_key(agent, run, key)
     return propose(
-        agent=agent,
-        run_id=run.pk,
-        key=key,
-        name=name,
-        args=args,
-        at=at,
-        traceparent=traceparent,
+        agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at, traceparent=traceparent
     )
 
 

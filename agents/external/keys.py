@@ -109,10 +109,7 @@ def make_key(
         prefix = f"opsc_{secrets.token_hex(4)}"
         token = f"{prefix}_{secrets.token_hex(24)}"
         key = home.keys.create(
-            prefix=prefix,
-            token_sha256=hash_of_token(token),
-            created_at=at,
-            expires_at=at + lasts,
+            prefix=prefix, token_sha256=hash_of_token(token), created_at=at, expires_at=at + lasts
         )
         facts = {"agent": agent, "key": prefix, "token_sha256": key.token_sha256}
         facts |= {"expires_at": key.expires_at.isoformat()}

@@ -123,10 +123,7 @@ def _same(run: Run, subject: str) -> Run:
     except UnknownSubject as no:
         raise Refused("unknown_subject", str(no)) from None
     if key != run.subject_key:
-        raise Refused(
-            "reference_reused",
-            "This reference was used for another subject.",
-        )
+        raise Refused("reference_reused", "This reference was used for another subject.")
     return run
 
 

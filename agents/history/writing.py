@@ -53,12 +53,7 @@ def start_history(desk: str, past: Past) -> Recording | None:
 
 
 def write_history(
-    workspace: Workspace,
-    desk: str,
-    past: Past,
-    *,
-    until: datetime,
-    begun: Recording | None = None,
+    workspace: Workspace, desk: str, past: Past, *, until: datetime, begun: Recording | None = None
 ) -> tuple[int, int]:
     """Write fourteen days of runs that end before `until`, and requests open at that time.
 
@@ -190,8 +185,7 @@ class Recording:
             "OPSCONSOLE_DEMO_PACE": "0",
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [*settings.OPSCONSOLE_MANAGE, "record_cases", folder],
-            env={**os.environ, **scratch},
+            [*settings.OPSCONSOLE_MANAGE, "record_cases", folder], env={**os.environ, **scratch}
         )
 
     def originals(self) -> list[Original]:

@@ -93,15 +93,7 @@ def _completion(text: str, *, request: bytes) -> Json:
         "object": "chat.completion",
         "model": _MODEL,
         "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text},
-                "finish_reason": "stop",
-            }
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         ],
-        "usage": {
-            "prompt_tokens": sent,
-            "completion_tokens": back,
-            "total_tokens": sent + back,
-        },
+        "usage": {"prompt_tokens": sent, "completion_tokens": back, "total_tokens": sent + back},
     }

@@ -101,9 +101,7 @@ class Migration(migrations.Migration):
 
     initial = True
 
-    dependencies = [
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-    ]
+    dependencies = [migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
 
     operations = [
         migrations.CreateModel(
@@ -126,9 +124,7 @@ class Migration(migrations.Migration):
                 ("workspaces", models.JSONField(null=True)),
                 ("proof", models.CharField(max_length=64, null=True)),
             ],
-            options={
-                "indexes": [models.Index(fields=["upto", "number"], name="head_upto")],
-            },
+            options={"indexes": [models.Index(fields=["upto", "number"], name="head_upto")]},
         ),
         migrations.CreateModel(
             name="Sealed",
@@ -167,7 +163,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("day", "model"), name="model_use_once")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -222,7 +218,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("user", "code_sha256"), name="recovery_code_once"
                     )
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -231,10 +227,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
                 ("name", models.CharField(max_length=80)),
@@ -242,9 +235,7 @@ class Migration(migrations.Migration):
                 ("is_isolated", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField()),
             ],
-            options={
-                "db_table": "desk_book",
-            },
+            options={"db_table": "desk_book"},
         ),
         migrations.CreateModel(
             name="Verification",
@@ -356,7 +347,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("workspace", "sha256"), name="policy_document_once"
                     ),
-                ],
+                ]
             },
         ),
         migrations.AddField(
@@ -421,7 +412,7 @@ class Migration(migrations.Migration):
                         ),
                         name="membership_role_known",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -475,7 +466,7 @@ class Migration(migrations.Migration):
                         ),
                         name="kill_switch_tried_before_released",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -523,7 +514,7 @@ class Migration(migrations.Migration):
                         fields=("workspace",),
                         name="preference_of_all_once",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -560,7 +551,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("owner", "name"), name="saved_view_once")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -645,7 +636,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("workspace", "number"), name="archive_number_once"
                     )
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -908,7 +899,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("workspace", "slug"), name="team_slug_once")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1102,7 +1093,7 @@ class Migration(migrations.Migration):
                         fields=("workspace", "name"),
                         name="webhook_once",
                     )
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1502,7 +1493,7 @@ class Migration(migrations.Migration):
                         ),
                         name="event_text_erased_is_empty",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1663,7 +1654,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("user", "escalation"), name="snooze_once")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1717,7 +1708,7 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(fields=["addressed_at"], name="notification_addressed"),
                     models.Index(fields=["run"], name="notification_of_run"),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1922,7 +1913,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("run", "name"), name="masked_value_once")
-                ],
+                ]
             },
         ),
         migrations.RunPython(make_run_words, drop_run_words),

@@ -9,5 +9,5 @@ class Migration(migrations.Migration):
             model_name="endpoint",
             name="tool_calls",
             field=models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict),
-        ),
+        )
     ]

@@ -64,19 +64,12 @@ class Migration(migrations.Migration):
                 ("paused_at", models.DateTimeField(null=True)),
             ],
         ),
-        migrations.RemoveIndex(
-            model_name="run",
-            name="run_waiting",
+        migrations.RemoveIndex(model_name="run", name="run_waiting"),
+        migrations.AddField(
+            model_name="run", name="idle_until", field=models.DateTimeField(null=True)
         ),
         migrations.AddField(
-            model_name="run",
-            name="idle_until",
-            field=models.DateTimeField(null=True),
-        ),
-        migrations.AddField(
-            model_name="run",
-            name="reference",
-            field=models.CharField(max_length=200, null=True),
+            model_name="run", name="reference", field=models.CharField(max_length=200, null=True)
         ),
         migrations.AddField(
             model_name="agentcall",

@@ -4,14 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0062_agents_elsewhere"),
-    ]
+    dependencies = [("agents", "0062_agents_elsewhere")]
 
     operations = [
         migrations.AddField(
-            model_name="agentcall",
-            name="withdrawn_at",
-            field=models.DateTimeField(null=True),
-        ),
+            model_name="agentcall", name="withdrawn_at", field=models.DateTimeField(null=True)
+        )
     ]

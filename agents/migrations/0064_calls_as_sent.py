@@ -4,14 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0063_calls_taken_back"),
-    ]
+    dependencies = [("agents", "0063_calls_taken_back")]
 
     operations = [
         migrations.AddField(
-            model_name="agentcall",
-            name="masked",
-            field=models.JSONField(default=list),
-        ),
+            model_name="agentcall", name="masked", field=models.JSONField(default=list)
+        )
     ]

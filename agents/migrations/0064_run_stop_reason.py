@@ -8,5 +8,5 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="run",
             index=models.Index(fields=["workspace", "stop_reason"], name="run_stop_reason"),
-        ),
+        )
     ]

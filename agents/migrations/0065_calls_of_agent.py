@@ -4,14 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0064_calls_as_sent"),
-        ("agents", "0064_run_stop_reason"),
-    ]
+    dependencies = [("agents", "0064_calls_as_sent"), ("agents", "0064_run_stop_reason")]
 
     operations = [
         migrations.AddIndex(
-            model_name="agentcall",
-            index=models.Index(fields=["agent", "id"], name="call_of_agent"),
-        ),
+            model_name="agentcall", index=models.Index(fields=["agent", "id"], name="call_of_agent")
+        )
     ]

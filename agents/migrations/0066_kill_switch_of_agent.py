@@ -4,15 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0065_calls_of_agent"),
-    ]
+    dependencies = [("agents", "0065_calls_of_agent")]
 
     operations = [
-        migrations.RemoveConstraint(
-            model_name="killswitch",
-            name="kill_switch_scope_has_target",
-        ),
+        migrations.RemoveConstraint(model_name="killswitch", name="kill_switch_scope_has_target"),
         migrations.AddConstraint(
             model_name="killswitch",
             constraint=models.CheckConstraint(

@@ -5,9 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0066_kill_switch_of_agent"),
-    ]
+    dependencies = [("agents", "0066_kill_switch_of_agent")]
 
     operations = [
         migrations.AddField(

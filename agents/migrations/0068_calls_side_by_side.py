@@ -4,14 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0068_fewer_indexes"),
-    ]
+    dependencies = [("agents", "0068_fewer_indexes")]
 
     operations = [
         migrations.AddField(
-            model_name="agentcall",
-            name="side_by_side",
-            field=models.BooleanField(default=False),
-        ),
+            model_name="agentcall", name="side_by_side", field=models.BooleanField(default=False)
+        )
     ]

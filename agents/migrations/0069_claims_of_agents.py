@@ -4,10 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0068_calls_side_by_side"),
-        ("agents", "0068_fewer_indexes"),
-    ]
+    dependencies = [("agents", "0068_calls_side_by_side"), ("agents", "0068_fewer_indexes")]
 
     operations = [
         migrations.AddField(
@@ -15,9 +12,5 @@ class Migration(migrations.Migration):
             name="key_prefix",
             field=models.CharField(blank=True, max_length=16),
         ),
-        migrations.AddField(
-            model_name="run",
-            name="claims",
-            field=models.JSONField(null=True),
-        ),
+        migrations.AddField(model_name="run", name="claims", field=models.JSONField(null=True)),
     ]

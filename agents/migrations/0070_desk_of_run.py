@@ -5,5 +5,5 @@ class Migration(migrations.Migration):
     dependencies = [("agents", "0069_claims_of_agents")]
 
     operations = [
-        migrations.AlterField(model_name="run", name="desk", field=models.CharField(max_length=40)),
+        migrations.AlterField(model_name="run", name="desk", field=models.CharField(max_length=40))
     ]

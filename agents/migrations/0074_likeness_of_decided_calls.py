@@ -3,9 +3,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0073_calls_executed_by_agents"),
-    ]
+    dependencies = [("agents", "0073_calls_executed_by_agents")]
 
     operations = [
         migrations.AddField(

@@ -2,9 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("agents", "0074_likeness_of_decided_calls"),
-    ]
+    dependencies = [("agents", "0074_likeness_of_decided_calls")]
 
     operations = [
         migrations.AddField(

@@ -145,10 +145,7 @@ class Migration(migrations.Migration):
         _drop("run", "policy", "agents_run_policy_id_6ee58318", to="agents.policyversion"),
         _drop("run", "book", "agents_run_book_id_548e4325", to="agents.book"),
         _drop(
-            "run",
-            "launched_by",
-            "agents_run_launched_by_id_e0afdfea",
-            to=settings.AUTH_USER_MODEL,
+            "run", "launched_by", "agents_run_launched_by_id_e0afdfea", to=settings.AUTH_USER_MODEL
         ),
         *_change(
             "run",

@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                         ),
                         name="sign_on_group_role_known",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -82,7 +82,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("workspace", "user"), name="sign_on_part_once")
-                ],
+                ]
             },
         ),
     ]

@@ -107,9 +107,7 @@ class Team(models.Model):
     )
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workspace", "slug"], name="team_slug_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["workspace", "slug"], name="team_slug_once")]
 
     def __str__(self) -> str:
         return self.name
@@ -228,9 +226,7 @@ class Identity(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
 
     def __str__(self) -> str:
         return f"{self.user}, by sign-on"
@@ -273,7 +269,7 @@ class SignOnPart(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["workspace", "user"], name="sign_on_part_once"),
+            models.UniqueConstraint(fields=["workspace", "user"], name="sign_on_part_once")
         ]
 
     def __str__(self) -> str:

@@ -332,7 +332,7 @@ class Head(models.Model):
     class Meta:
         indexes = [
             # The proof of a run: the head that seals its last event.
-            models.Index(fields=["upto", "number"], name="head_upto"),
+            models.Index(fields=["upto", "number"], name="head_upto")
         ]
 
     def __str__(self) -> str:
@@ -387,7 +387,7 @@ class Verification(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["by"], condition=Q(ended_at=None), name="verification_one_each"
-            ),
+            )
         ]
         indexes = [models.Index(fields=["by", "-id"], name="verification_newest")]
 
@@ -428,7 +428,7 @@ class Archive(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["workspace", "number"], name="archive_number_once"),
+            models.UniqueConstraint(fields=["workspace", "number"], name="archive_number_once")
         ]
 
     def __str__(self) -> str:

@@ -231,11 +231,11 @@ class Approval(models.Model):
             models.CheckConstraint(
                 condition=Q(granted_minor__isnull=True) | Q(granted_minor__gt=0),
                 name="approval_grants_something",
-            ),
+            )
         ]
         indexes = [
             # A person's approvals, which count towards their own limits.
-            models.Index(fields=["by", "at"], name="approval_of_person"),
+            models.Index(fields=["by", "at"], name="approval_of_person")
         ]
 
     def __str__(self) -> str:
@@ -259,7 +259,7 @@ class Snooze(models.Model):
     class Meta:
         constraints = [
             # Begins with the person, as the queue's views select by their snoozes.
-            models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once"),
+            models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once")
         ]
 
     def __str__(self) -> str:
@@ -280,9 +280,7 @@ class SavedView(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["owner", "name"], name="saved_view_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_view_once")]
 
     def __str__(self) -> str:
         return self.name

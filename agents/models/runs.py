@@ -227,13 +227,7 @@ class Run(models.Model):
         [(_, self.event_count, self.head_hash)] = held
 
     def move(
-        self,
-        to: RunState,
-        *,
-        at: datetime,
-        facts: Json = None,
-        actor: str = "",
-        **columns: object,
+        self, to: RunState, *, at: datetime, facts: Json = None, actor: str = "", **columns: object
     ) -> None:
         """Move to `to` and record that. Raises LostRun if the run has moved before.
 
@@ -331,9 +325,7 @@ class Step(models.Model):
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["run", "key"], name="step_key_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "key"], name="step_key_once")]
         indexes = [
             # The use of models by runs that have not ended or ended today.
             models.Index(
@@ -343,7 +335,7 @@ class Step(models.Model):
                 ],
                 condition=Q(kind="ask"),
                 name="step_use",
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -446,9 +438,7 @@ class Effect(models.Model):
             ),
             # Unsettled writes: for the sweep, the overview and the kill switches.
             models.Index(
-                fields=["intended_at"],
-                condition=Q(state__in=UNSETTLED),
-                name="effect_unsettled",
+                fields=["intended_at"], condition=Q(state__in=UNSETTLED), name="effect_unsettled"
             ),
         ]
 

@@ -26,11 +26,11 @@ class CaseDay(models.Model):
             # The overview's range of days, and the last counted day.
             models.UniqueConstraint(
                 fields=["day", "workspace", "outcome", "currency"], name="case_day_once"
-            ),
+            )
         ]
         indexes = [
             # The metrics: all days of an outcome.
-            models.Index(fields=["outcome", "count"], name="case_day_outcome"),
+            models.Index(fields=["outcome", "count"], name="case_day_outcome")
         ]
 
     def __str__(self) -> str:

@@ -192,10 +192,7 @@ def _why_attention(notification: Notification, run: Run) -> str:
 def _invitation_note(notification: Notification, facts: Json) -> Note:
     made = Invitation.objects.get(pk=notification.about.partition(":")[2])
     headline = f"You are invited to {_plain(notification.workspace.name)}"
-    lines = [
-        f"Your role: {made.role}.",
-        f"This link works once, until {moment(made.expires_at)}:",
-    ]
+    lines = [f"Your role: {made.role}.", f"This link works once, until {moment(made.expires_at)}:"]
     return Note(INVITATION, headline, lines, url_of("invitation", made.token), facts)
 
 

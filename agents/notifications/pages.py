@@ -16,13 +16,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents.core.notifications import TITLES, Hours, Kind, Mode, mode_of
-from agents.models import (
-    Delivery,
-    DeliveryState,
-    Membership,
-    NotificationPreference,
-    Role,
-)
+from agents.models import Delivery, DeliveryState, Membership, NotificationPreference, Role
 from agents.models.notifications import RECIPIENTS
 from agents.notifications.channels import (
     channel_of,

@@ -30,13 +30,7 @@ from django.utils import timezone
 from agents.core.money import day_begun_at, format_money, utc_midnight
 from agents.core.states import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
-from agents.engine.upkeep.daily import (
-    AUTOMATIC,
-    DAY,
-    IS_AUTOMATIC,
-    WITHHELD,
-    calls_between,
-)
+from agents.engine.upkeep.daily import AUTOMATIC, DAY, IS_AUTOMATIC, WITHHELD, calls_between
 from agents.models import CaseDay, Effect, Escalation
 from agents.sdk.desk import DESKS
 from agents.shell.formats import day_begun

@@ -23,14 +23,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
-from agents.models import (
-    Invitation,
-    InvitationState,
-    Membership,
-    Role,
-    Team,
-    Workspace,
-)
+from agents.models import Invitation, InvitationState, Membership, Role, Team, Workspace
 from agents.models.people import token_of
 from agents.models.record import Entry, append_events
 from agents.notifications.channels import notify_one

@@ -317,10 +317,7 @@ def _page(
     request: HttpRequest, *, sentence: str = "", codes: list[str] | None = None, status: int = 200
 ) -> HttpResponse:
     user = access.person(request)
-    has, begun = (
-        factor_of(user),
-        _begun_factor(user, at=timezone.now()),
-    )
+    has, begun = (factor_of(user), _begun_factor(user, at=timezone.now()))
     parts = access.parts_of(user)
     shown = {
         "nav": "second-factor",

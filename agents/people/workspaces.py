@@ -68,8 +68,7 @@ def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
     require_member(workspace, by, Role.ADMIN)
     if by in users:
         raise Refused(
-            "own_rights",
-            "What you may do yourself is changed by another admin, or by command.",
+            "own_rights", "What you may do yourself is changed by another admin, or by command."
         )
     return by.get_username()
 

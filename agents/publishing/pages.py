@@ -200,10 +200,7 @@ def _has_number(facts: Mapping[str, object]) -> bool:
 
 
 def _publication(
-    event: Event,
-    before: Event | None,
-    versions: dict[int, PolicyVersion],
-    teams: Mapping[str, str],
+    event: Event, before: Event | None, versions: dict[int, PolicyVersion], teams: Mapping[str, str]
 ) -> _Publication:
     version = versions.get(event.facts["number"])
     new = readable_limits(version, teams)

@@ -12,15 +12,7 @@ from functools import partial
 from typing import Any
 
 from agents.core.decisions import Tier, Tiers, read_tiers
-from agents.core.limits import (
-    ANY_TOOL,
-    EACH_DESK,
-    LIMITS,
-    REPLAYS,
-    LimitField,
-    Limits,
-    strict,
-)
+from agents.core.limits import ANY_TOOL, EACH_DESK, LIMITS, REPLAYS, LimitField, Limits, strict
 from agents.core.money import format_money, with_unit
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
@@ -147,10 +139,7 @@ class DeskPart:
 
 def desk_names(limits: Limits) -> list[str]:
     """Return the desks in a version: those installed here in their order, then others."""
-    return [
-        *(name for name in DESKS if name in limits.desks),
-        *sorted({*limits.desks} - {*DESKS}),
-    ]
+    return [*(name for name in DESKS if name in limits.desks), *sorted({*limits.desks} - {*DESKS})]
 
 
 def desk_parts(limits: Limits) -> list[DeskPart]:

@@ -35,10 +35,7 @@ _BUDGETS = {  # names of a pattern's budgets in a case, and in a policy
         "task_timeout_seconds": "call_seconds",
         "max_seconds": "max_seconds",
     },
-    "workflow": {
-        "max_reorient_attempts": "max_reorients",
-        **_OWN_NAMES,
-    },
+    "workflow": {"max_reorient_attempts": "max_reorients", **_OWN_NAMES},
 }
 _SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
 _PAUSE = "aggregate_sleep_s"  # seconds between the last task and the brief

@@ -365,12 +365,7 @@ def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) ->
 
 
 def _most(
-    escalation: Escalation,
-    kind: RequestKind,
-    known: Beside,
-    person: Membership,
-    *,
-    at: datetime,
+    escalation: Escalation, kind: RequestKind, known: Beside, person: Membership, *, at: datetime
 ) -> int | None:
     """Return the most that the person can grant: requested, available and within their limits."""
     asked = escalation.amount_minor

@@ -273,11 +273,7 @@ def _question(effect: Effect, subject: str) -> str:
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     amount = format_money(effect.amount_minor, effect.currency) if effect.amount_minor else ""
     return ask_in_words(
-        effect.run.desk,
-        EFFECT_UNKNOWN.stored,
-        action,
-        amount=amount,
-        subject=subject or "nobody",
+        effect.run.desk, EFFECT_UNKNOWN.stored, action, amount=amount, subject=subject or "nobody"
     )
 
 

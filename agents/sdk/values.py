@@ -178,8 +178,7 @@ class AsNumber:
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            self._read,
-            serialization=core_schema.plain_serializer_function_ser_schema(_as_number),
+            self._read, serialization=core_schema.plain_serializer_function_ser_schema(_as_number)
         )
 
     def __get_pydantic_json_schema__(

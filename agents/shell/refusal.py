@@ -69,6 +69,5 @@ def check_text(text: str, *, most: int, what: str = "reason") -> None:
         raise Refused("long_reason", f"A {what} has at most {most} characters.")
     if has_hidden(text) or invisible_characters(text):
         raise Refused(
-            "bad_reason",
-            f"A {what} must be plain text, without control or invisible characters.",
+            "bad_reason", f"A {what} must be plain text, without control or invisible characters."
         )

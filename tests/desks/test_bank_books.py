@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from bench.counting import count_statements
 from django.db import transaction
 from django.utils import timezone
 
@@ -20,6 +19,7 @@ from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
 from agents.sdk.facts import Origin
 from agents.sdk.values import Money
+from bench.counting import count_statements
 from tests.desks.bank import (
     FIRST_PAYMENT,
     PAID_AT_ONCE,

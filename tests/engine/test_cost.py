@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench import databases
-from bench.action.__main__ import Sessions
-from bench.counting import count_statements
-from bench.ours import Contestant
 from django.db import connection
 
 from agents import llm
 from agents.engine import journal
 from agents.engine.runtime import crashpoints
+from bench import databases
+from bench.action.__main__ import Sessions
+from bench.counting import count_statements
+from bench.ours import Contestant
 from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from bench.quality.goals import GOALS
-from bench.quality.playing import Played, play
 from django.test import override_settings
 
 from agents.core.requests import Json
 from agents.models import Run
+from bench.quality.goals import GOALS
+from bench.quality.playing import Played, play
 from tests.desks import bank
 from tests.engine.scene import Scene
 from tests.engine.test_tool_calls import end, model, pay

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench import page
 from django.apps import apps
 
 from agents.sdk.desk import DESKS
+from bench import page
 from tests import proofs
 from tests.processes import ROOT
 

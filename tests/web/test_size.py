@@ -7,8 +7,6 @@ from functools import partial
 from operator import add
 
 import pytest
-from bench.size.fill import multiply
-from bench.size.pages import frames, pages_asked
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -24,6 +22,8 @@ from agents.overview import pages as overview
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing
+from bench.size.fill import multiply
+from bench.size.pages import frames, pages_asked
 from opsconsole import middleware
 from tests.engine.scene import REFUND_500, go, set_scene
 from tests.settings import ON_POSTGRES

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from agents.desks.bank.facts import BankFacts, BankLimits, Transfers, desk
 from agents.desks.bank.tools import add_payee, transfer_money
-from opsconsole.desks import (
-    ANSWER,
-    Args,
-    Case,
-    Origin,
-    Ruling,
-    block,
-    days_until,
-    escalate,
-    within,
-)
+from opsconsole.desks import ANSWER, Args, Case, Origin, Ruling, block, days_until, escalate, within
 
 
 @desk.rule(transfer_money)

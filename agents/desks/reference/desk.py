@@ -44,11 +44,7 @@ CURRENCY = "USD"
 DAY = ("2026-02-26", "US")
 FOUND: Mapping[str, Json] = {
     "sales": {"gross_sales_usd": 182450.0, "orders": 4820, "aov_usd": 37.85},
-    "payments": {
-        "failed_payment_rate": 0.023,
-        "chargeback_alerts": 3,
-        "gateway_incident": "none",
-    },
+    "payments": {"failed_payment_rate": 0.023, "chargeback_alerts": 3, "gateway_incident": "none"},
     "inventory": {
         "low_stock_skus": ["SKU-4411", "SKU-8820"],
         "out_of_stock_skus": ["SKU-9033"],

@@ -164,12 +164,7 @@ def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dic
 def context_of(known: CustomerAccount, customer_number: int) -> dict[str, Any]:
     """Return an account as an agent sees it: of several charges, what is left of each."""
     charge = known.charge
-    user = {
-        "id": customer_number,
-        "name": known.name,
-        "country": known.country,
-        "tier": known.tier,
-    }
+    user = {"id": customer_number, "name": known.name, "country": known.country, "tier": known.tier}
     if charge is None:
         return {"user": user, "billing": {}}
     return {

@@ -345,11 +345,7 @@ def _charge_of_row(read: Mapping[str, str], at: datetime) -> dict[str, Any]:
     if day is None or day > at.date():
         raise ValueError("paid_on must be a day in the past, such as 2026-11-02")
     charge = {"plan": read["plan"], "amount_minor": amount}
-    return {
-        **charge,
-        "currency": CURRENCY,
-        "paid_at": datetime.combine(day, time_of_day(), UTC),
-    }
+    return {**charge, "currency": CURRENCY, "paid_at": datetime.combine(day, time_of_day(), UTC)}
 
 
 # The import of a table into a workspace's book.

@@ -1,10 +1,6 @@
 """The desk as the console finds it: facts, tools, rules, patterns, scenarios; words of pages."""
 
-from agents.desks.refunds import (  # noqa: F401 - their declarations count
-    facts,
-    rules,
-    scenarios,
-)
+from agents.desks.refunds import facts, rules, scenarios  # noqa: F401 - their declarations count
 from agents.desks.refunds.declared import desk as desk
 from agents.desks.refunds.limits import STRICT
 from agents.policies import words as desk_words

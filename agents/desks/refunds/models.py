@@ -20,7 +20,7 @@ class Customer(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["book", "number"], name="customer_number_once"),
+            models.UniqueConstraint(fields=["book", "number"], name="customer_number_once")
         ]
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Subscription(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(price_minor__gte=0), name="subscription_price_from_nought"
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Charge(models.Model):
         ]
         indexes = [
             # The latest charge of a customer, which is the one that is refunded.
-            models.Index(fields=["customer", "-paid_at", "-id"], name="charge_latest"),
+            models.Index(fields=["customer", "-paid_at", "-id"], name="charge_latest")
         ]
 
     def __str__(self) -> str:

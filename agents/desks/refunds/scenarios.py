@@ -513,10 +513,7 @@ CASES = (
         PastAnswer("rita", True, "I sent the address myself."),
         pattern="routing",
     ),
-    _reply(
-        "Anna asks which plan is active and what the last charge was.",
-        90,
-    ),
+    _reply("Anna asks which plan is active and what the last charge was.", 90),
     _reply("Anna asks about a plan that is on legal hold.", 15, demo=[*letter(42), ON_HOLD]),
     _memo(
         "Max asks for a policy exception for a charge of 49 USD.",

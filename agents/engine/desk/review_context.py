@@ -226,13 +226,7 @@ class ReviewContext:
     # Sums of calls.
 
     def count(
-        self,
-        tool: str,
-        *,
-        days: int,
-        by: By = "subject",
-        unattended: bool = False,
-        **like: Any,
+        self, tool: str, *, days: int, by: By = "subject", unattended: bool = False, **like: Any
     ) -> int:
         return sum(one.calls for one in self._totals(tool, days, by, unattended, like))
 

@@ -223,10 +223,7 @@ def _intent(
     at: datetime,
 ) -> dict[str, Json]:
     """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
-    args, target = (
-        action["args"],
-        target_of(step.run, action)._replace(resource=resource),
-    )
+    args, target = (action["args"], target_of(step.run, action)._replace(resource=resource))
     return {
         "run_id": step.run_id,
         "step_id": {"run": step.run_id, "key": step.key},

@@ -154,9 +154,7 @@ class Poller:
         words = [self.stop] if may_take else [self.stop, self.active_runs.ended]
         bells = {asyncio.create_task(word.wait()) for word in words}
         await asyncio.wait(
-            bells,
-            timeout=settings.OPSCONSOLE_POLL_SECONDS,
-            return_when=asyncio.FIRST_COMPLETED,
+            bells, timeout=settings.OPSCONSOLE_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         for task in bells:
             task.cancel()

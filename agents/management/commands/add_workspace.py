@@ -21,10 +21,7 @@ class Command(OperationCommand):
         argument("slug", help="its short name, such as eu-support"),
         argument("--name", required=True, help="what people see"),
         argument(
-            "--desk",
-            action="append",
-            choices=offered(),
-            help="one of its desks; repeat for more",
+            "--desk", action="append", choices=offered(), help="one of its desks; repeat for more"
         ),
         argument("--demo", action="store_true", help="with the demo's books"),
     )

@@ -29,9 +29,7 @@ class Command(BaseCommand):
         verdict.add_argument("--approve", action="store_true")
         verdict.add_argument("--reject", action="store_true")
         verdict.add_argument(
-            "--send-back",
-            action="store_true",
-            help="return it to the agent with the reason",
+            "--send-back", action="store_true", help="return it to the agent with the reason"
         )
         parser.add_argument("--amount", help="grant this lower amount, such as 800.00")
         parser.add_argument(

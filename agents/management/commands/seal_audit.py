@@ -33,9 +33,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             made = seal(
-                at=timezone.now(),
-                begin_file=options["begin_file"],
-                lost_key=options["lost_key"],
+                at=timezone.now(), begin_file=options["begin_file"], lost_key=options["lost_key"]
             )
         except (HeadsDiffer, NoKey) as error:
             self.stderr.write(str(error))

@@ -81,13 +81,7 @@ class Migration(migrations.Migration):
                 ("amount_minor", models.BigIntegerField()),
                 ("currency", models.CharField(max_length=3)),
                 ("reason", models.TextField(blank=True)),
-                (
-                    "state",
-                    models.CharField(
-                        default="held",
-                        max_length=10,
-                    ),
-                ),
+                ("state", models.CharField(default="held", max_length=10)),
                 ("reference", models.CharField(max_length=60, unique=True)),
                 ("held_at", models.DateTimeField()),
                 ("paid_at", models.DateTimeField(null=True)),
@@ -118,17 +112,11 @@ class Migration(migrations.Migration):
                 ("body", models.TextField()),
                 ("amount_minor", models.BigIntegerField(null=True)),
                 ("currency", models.CharField(blank=True, max_length=3)),
-                (
-                    "state",
-                    models.CharField(default="sending", max_length=10),
-                ),
+                ("state", models.CharField(default="sending", max_length=10)),
                 ("reference", models.CharField(max_length=60, unique=True)),
                 ("started_at", models.DateTimeField()),
                 ("sent_at", models.DateTimeField(null=True)),
-                (
-                    "fault",
-                    models.CharField(blank=True, db_default="", default="", max_length=300),
-                ),
+                ("fault", models.CharField(blank=True, db_default="", default="", max_length=300)),
                 (
                     "book",
                     models.ForeignKey(
@@ -220,7 +208,7 @@ class Migration(migrations.Migration):
                         ),
                         name="metrics_sales_from_nought",
                     ),
-                ],
+                ]
             },
         ),
         migrations.AddConstraint(
@@ -270,20 +258,10 @@ class Migration(migrations.Migration):
             model_name="refund",
             constraint=models.CheckConstraint(
                 condition=models.Q(
+                    models.Q(("paid_at", None), ("released_at", None), ("state", "held")),
+                    models.Q(("paid_at__isnull", False), ("released_at", None), ("state", "paid")),
                     models.Q(
-                        ("paid_at", None),
-                        ("released_at", None),
-                        ("state", "held"),
-                    ),
-                    models.Q(
-                        ("paid_at__isnull", False),
-                        ("released_at", None),
-                        ("state", "paid"),
-                    ),
-                    models.Q(
-                        ("paid_at", None),
-                        ("released_at__isnull", False),
-                        ("state", "released"),
+                        ("paid_at", None), ("released_at__isnull", False), ("state", "released")
                     ),
                     _connector="OR",
                 ),
@@ -300,14 +278,8 @@ class Migration(migrations.Migration):
             model_name="sentmail",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(
-                        ("sent_at", None),
-                        ("state", "sending"),
-                    ),
-                    models.Q(
-                        ("sent_at__isnull", False),
-                        ("state", "sent"),
-                    ),
+                    models.Q(("sent_at", None), ("state", "sending")),
+                    models.Q(("sent_at__isnull", False), ("state", "sent")),
                     _connector="OR",
                 ),
                 name="mail_time_fits_state",

@@ -9,5 +9,5 @@ class Migration(migrations.Migration):
             model_name="charge",
             name="reference",
             field=models.CharField(blank=True, db_default="", default="", max_length=60),
-        ),
+        )
     ]
