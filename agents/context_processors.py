@@ -54,7 +54,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
     mine = [part.workspace_id for part in parts]
     return {
         **around,
-        "parts": parts,
+        "memberships": parts,
         # A page may pass its own count.
         **_suspended(request, parts),
         "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
