@@ -22,7 +22,7 @@ from agents.external import keys
 from agents.external.calls import outcomes_of, with_runs
 from agents.models import AgentCall, AgentKey, ExternalAgent, Membership, Role, Workspace
 from agents.publishing.pages import readable_limits
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.shell import access, refusal
 from agents.shell.formats import desk_title
 from agents.shell.listing import Keyset
@@ -192,7 +192,7 @@ def _agents(
     agents = access.agents_in(user, workspace).select_related("owner")
     is_admin = access.membership(user, workspace.pk).role == Role.ADMIN
     limits = readable_limits(workspace.policy)
-    desks = [name for name in DESKS if limits is None or limits.covers(name)]
+    desks = [name for name in offered() if limits is None or limits.covers(name)]
     shown: dict[str, Json] = {
         "nav": "agents",
         "workspace": workspace,

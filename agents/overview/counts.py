@@ -32,7 +32,7 @@ from agents.core.states import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.upkeep.daily import AUTOMATIC, DAY, IS_AUTOMATIC, WITHHELD, calls_between
 from agents.models import CaseDay, Effect, Escalation
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import offered
 from agents.shell.formats import day_begun
 from agents.tools import letter_tools
 
@@ -126,7 +126,7 @@ def count_since(
     """
     letters = sorted(letter_tools())
     # Reads have no effect row; with fewer tools SQLite chooses their index.
-    tools = {name: tool for desk in DESKS.values() for name, tool in desk.all_tools.items()}
+    tools = {name: tool for desk in offered().values() for name, tool in desk.all_tools.items()}
     reads = {name for name, tool in tools.items() if not tool.writes}
     moving = sorted({*tools, *named} - reads - {*letters})
     begins = _begins(since)

@@ -395,7 +395,7 @@ _ICONS = {
 
 
 def _icon(escalation: Escalation) -> str:
-    other = "arrow" if escalation.amount_minor is None else "dollar"
+    other = "arrow" if escalation.amount_minor is None else "money"
     return _ICONS.get(kind_of_request(escalation).tag, other)
 
 

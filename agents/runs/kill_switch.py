@@ -30,7 +30,7 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events
 from agents.patterns import PATTERNS
-from agents.sdk.desk import DESKS, tool_title
+from agents.sdk.desk import offered, tool_title
 from agents.shell.formats import spell_out
 from agents.shell.pages import BadForm, only, whole_number
 from agents.shell.refusal import Refused, check_text, require_member, time_here
@@ -110,7 +110,7 @@ def release(
 
 def _stoppable_tools() -> list[str]:
     """Return the tools that a switch can name, which stops them at every desk: those that write."""
-    return sorted({t.name for desk in DESKS.values() for t in desk.tools.values() if t.writes})
+    return sorted({t.name for desk in offered().values() for t in desk.tools.values() if t.writes})
 
 
 def _check_scope(workspace: Workspace, scope: Scope, target: str) -> None:

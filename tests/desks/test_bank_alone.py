@@ -19,7 +19,7 @@ from django.urls.converters import IntConverter, StringConverter, UUIDConverter
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Event, Membership, Role, Run
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.urls import urlpatterns
 from tests.commands.calling import command
 from tests.database import make_once
@@ -74,7 +74,7 @@ def test_there_are_no_tables_and_commands_of_refunds() -> None:
 
     assert [name for name in tables if name.startswith("desk_")] == ["desk_book"]
     assert "import_customers" not in get_commands()
-    assert list(DESKS) == ["bank"]
+    assert list(offered()) == ["bank"]
 
 
 def test_every_scenario_of_every_pattern_ends_as_it_says() -> None:
