@@ -15,7 +15,19 @@ AS_TEXT: dict[str, int] = {
 PADDED: dict[str, int] = {" 5.00": 500, "5.00\u00a0": 500, "\u3000800.00\t": 80000, "1\n": 100}
 # Written as a JSON number: all of the above, and notations that only JSON has.
 AS_NUMBER: dict[str, int] = {**AS_TEXT, "1e3": 100000, "1E+2": 10000, "1e-2": 1, "1.0e1": 1000}
-# Must not be read as an amount; 0 is no refund.
+# As people write them: a field of a page reads these too, a command and a file do not.
+AS_TYPED: dict[str, int] = {
+    "1,200": 120000,
+    "1 200": 120000,
+    "1\u00a0200": 120000,
+    "1'000": 100000,
+    "1.200,00": 120000,
+    "1,5": 150,
+    "$5": 500,
+    "5 USD": 500,
+    "USD 5": 500,
+}
+# Must not be read as an amount anywhere else; 0 is no refund.
 NEITHER = (
     *("0", "0.00", "-0", "-0.0", "-5", "+5", "−5", "--5", "00.5", "01", ".5", "5."),
     *("1,200", "1 200", "1\u00a0200", "1_000", "1'000", "1.200,00", "1,5"),

@@ -15,7 +15,7 @@ from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.cases import read_human
 from agents.shell import refusal
-from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
+from tests.attacks.amounts import AS_NUMBER, AS_TEXT, AS_TYPED, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
@@ -60,7 +60,7 @@ def test_the_form_grants_what_was_typed(scene: Scene) -> None:
     client = client_of(admin(scene))
     granted = {}
 
-    texts = AS_TEXT | PADDED
+    texts = AS_TEXT | PADDED | AS_TYPED
     for token in texts:
         escalation = open_request(scene)
         client.post(reverse("decide", args=[escalation.pk]), with_amount(escalation, token))
@@ -81,7 +81,9 @@ def test_the_form_takes_no_other_text(scene: Scene) -> None:
     at = reverse("decide", args=[escalation.pk])
 
     answered = {
-        token: client.post(at, with_amount(escalation, token)).status_code for token in NOT_AS_TEXT
+        token: client.post(at, with_amount(escalation, token)).status_code
+        for token in NOT_AS_TEXT
+        if token not in AS_TYPED
     }
 
     assert set(answered.values()) == {422}, answered
@@ -187,7 +189,9 @@ def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) 
     if token in AS_NUMBER:
         newest = PolicyVersion.objects.order_by("number").last()
         assert newest is not None
-        assert newest.limits().part_of("refunds", "limits")["auto_limit_minor"] == AS_NUMBER[token]
+        assert (
+            newest.limits().part_of("reference", "limits")["auto_limit_minor"] == AS_NUMBER[token]
+        )
     else:
         assert ended.code == 2
         assert not Run.objects.exists()

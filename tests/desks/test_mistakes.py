@@ -19,7 +19,10 @@ from tests.web.test_pages import client_of
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 WORDS = {"name": "samples", "title": "Samples", "console": "/opt/opsconsole"}
 TOOL = "@desk.tool("
-FACTS = "@desk.facts\ndef gather(subject, asked):\n    {}\n\n\n@desk.tool("
+KNOWN = (
+    "import dataclasses\n\n\n@dataclasses.dataclass(frozen=True)\nclass Known:\n    employed: bool"
+)
+FACTS = KNOWN + "\n\n\n@desk.facts\ndef gather(subject, asked) -> Known:\n    {}\n\n\n@desk.tool("
 EVIDENCE = "@desk.evidence\ndef show(limits):\n    {}\n\n\ndesk.scenario("
 DONE = 'return {"status": "ok"}'
 RULE = "return within("

@@ -182,7 +182,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
     assert "Snoozed for you until" in card(reads, snoozed)
     log = words(admin.get("/notifications/log/").text)
     assert f"Sent Assigned to a person or a team request {mine.pk} rita" in log
-    assert "above that, two members of Leads" in words(admin.get("/policy/").text)
+    assert "above that, two members of Leads" in words(admin.get("/policy/?find=two+members").text)
     proof = prove(
         runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=Path("nowhere.jsonl")
     )

@@ -421,6 +421,7 @@ KEPT = {
     **dict.fromkeys(("OpenRun.reference", "MoveOn.reference"), "an agent's name for a session"),
     "OpenRun.subject": "the key of a subject",
     "form {{ field.name }}": "an argument of a call: as ProposeCall.arguments",
+    **dict.fromkeys(("form {{ id }}", "form reason"), "a draft of a policy, about no subject"),
     "form {{ name }}": "the comment of an answer: as form comment",
 }
 PLANTED: dict[str, str] = {}  # texts, by field
