@@ -211,6 +211,7 @@ def overview(
     workspaces = [part.workspace for part in parts]
     keys = [workspace.pk for workspace in workspaces]
     ours = [part.workspace for part in parts if part.role == Role.ADMIN]
+    asked = {part.workspace_id for part in parts if getattr(part, "has_draft", True)}
     midnight = day_begun(at)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
@@ -243,7 +244,7 @@ def overview(
         attention=[case for case in cases if case.kind != UNANSWERED],
         is_more=is_more,
         exposures=[one for one in _exposures(workspaces, calls) if one.percent >= _NEAR],
-        drafts=drafts_to_publish(user, ours),
+        drafts=drafts_to_publish(user, [one for one in ours if one.pk in asked]),
         faulty=[(one, str(fault)) for one in ours for fault in _first_fault(one)],
         system=system(parts),
     )

@@ -102,8 +102,8 @@ class MembersBackend(ModelBackend):
 def parts_of(user: User) -> list[Membership]:
     """Return a person's memberships with workspace and policy; read once per request.
 
-    Each says whether a kill switch is in force there, which saves a query if none is, and whether
-    the person leads a team or owns an agent there.
+    Each says whether a kill switch is in force there and whether a draft of a policy waits, which
+    saves queries, and whether the person leads a team or owns an agent there.
     """
     if not hasattr(user, PARTS):
         setattr(user, PARTS, _parts(user.pk))
@@ -120,7 +120,9 @@ def _parts_query() -> QuerySet[Membership]:
     rows = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
     led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
     owned = ExternalAgent.objects.filter(workspace=OuterRef("workspace"), owner=OuterRef("user"))
-    return rows.annotate(is_lead=Exists(led), owns_agents=Exists(owned)).order_by("pk")
+    asked = PolicyDraft.objects.filter(workspace=OuterRef("workspace"), asked_at__isnull=False)
+    rows = rows.annotate(is_lead=Exists(led), owns_agents=Exists(owned))
+    return rows.annotate(has_draft=Exists(asked)).order_by("pk")
 
 
 _PARTS = CompiledSelect(_parts_query)  # every page asks it
