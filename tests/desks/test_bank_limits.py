@@ -172,6 +172,7 @@ def test_card_offers_as_proposed_only_within_own_limit(
         assert (answers, "above your limit of EUR 1,000.00" in shown) == ([], True)
 
 
+@pytest.mark.judged_otherwise
 def test_process_without_the_desk_refuses_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = bank_scene()
     run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
