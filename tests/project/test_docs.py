@@ -44,12 +44,14 @@ def test_every_setting_is_on_its_page_and_in_the_example() -> None:
     assert {name for name in read if name not in example} == set()
 
 
-def test_the_page_of_settings_is_what_the_settings_say() -> None:
-    written = subprocess.run(
-        [sys.executable, "scripts/settings-docs"], cwd=ROOT, capture_output=True, text=True
-    )
+@pytest.mark.parametrize(
+    ("script", "page"), [("settings-docs", "settings.md"), ("policy-docs", "policy-reference.md")]
+)
+def test_a_generated_page_is_what_its_script_writes(script: str, page: str) -> None:
+    command = [sys.executable, f"scripts/{script}"]
+    written = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
-    assert written.stdout == (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert written.stdout == (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 def test_the_benchmarks_have_the_stored_figures() -> None:
