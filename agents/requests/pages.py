@@ -428,22 +428,15 @@ _Change: TypeAlias = Callable[[Escalation, User, datetime, QueryDict], None]
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Claim an escalation; 409 if someone else has it or it no longer waits."""
-    return _claiming(request, pk, sharing.claim)
+    return _change(request, pk, _claim)
 
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
-    return _claiming(request, pk, sharing.release_claim)
+    def change(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
+        sharing.release_claim(escalation_id=one.pk, by=by, at=at)
 
-
-def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
-    user = access.person(request)
-    escalation = access.escalation_to_decide(user, pk)
-    try:
-        change(escalation_id=escalation.pk, by=user, at=timezone.now())
-    except (sharing.Claimed, refusal.Refused) as no:
-        return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    return redirect(read_queue(request.GET).address(pk))
+    return _change(request, pk, change)
 
 
 @action
