@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
 from agents.core.actions import is_text
 from agents.core.checkpoints import UnreadableReply, object_in
@@ -27,11 +30,25 @@ class Supervision(IntEnum):
         return self.name.lower()
 
 
+_MODES = {mode.word: mode for mode in Supervision}
+
+
+def _mode(word: Json) -> Supervision:
+    if not isinstance(word, str) or word not in _MODES:
+        raise ValueError(f"it is one of {', '.join(_MODES)}")
+    return _MODES[word]
+
+
+_Mode = Annotated[Supervision, PlainValidator(_mode)]
+_FORM = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a workflow; without a default it must be given at launch."""
 
-    name: str
+    __pydantic_config__ = _FORM
+    name: str = ""
     default: str | None = None
 
 
@@ -39,7 +56,8 @@ class Parameter:
 class Agent:
     """One of the agents that a goal fans out to."""
 
-    name: str
+    __pydantic_config__ = _FORM
+    name: str = ""
     task: str = ""  # "": the goal's own description
 
 
@@ -47,10 +65,11 @@ class Agent:
 class WorkflowStep:
     """A goal or a convergence: the unit of supervision."""
 
-    kind: str  # goal, convergence
-    name: str
-    description: str
-    mode: Supervision = Supervision.UNSUPERVISED
+    __pydantic_config__ = _FORM
+    kind: Literal["goal", "convergence"]
+    name: str = ""
+    description: str = ""
+    mode: _Mode = Supervision.UNSUPERVISED
     outputs: tuple[str, ...] = ()  # fields read from JSON in the output
     tools: tuple[str, ...] = ()  # that the agent of a goal may propose
     agents: tuple[Agent, ...] = ()
@@ -73,19 +92,21 @@ class WorkflowStep:
 class Sequence:
     """Steps one after the other."""
 
-    name: str
-    steps: tuple[WorkflowStep, ...]
-    mode: Supervision = Supervision.UNSUPERVISED
+    __pydantic_config__ = _FORM
+    name: str = ""
+    steps: tuple[WorkflowStep, ...] = ()
+    mode: _Mode = Supervision.UNSUPERVISED
 
 
 @dataclass(frozen=True)
 class Workflow:
     """The whole document."""
 
-    name: str
-    sequences: tuple[Sequence, ...]
+    __pydantic_config__ = _FORM
+    name: str = ""
+    sequences: tuple[Sequence, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    mode: Supervision = Supervision.UNSUPERVISED
+    mode: _Mode = Supervision.UNSUPERVISED
     title: str = ""
 
     @property
@@ -103,94 +124,17 @@ class BadWorkflow(ValueError):
 def read_workflow(document: Json) -> Workflow:
     """Return the workflow that a document declares. Raises BadWorkflow for a wrong shape.
 
-    `core.workflows` checks its meaning.
+    `check_workflow` checks its meaning.
     """
-    fields = _object(document, "The workflow", _WORKFLOW)
-    return Workflow(
-        name=_text(fields, "name"),
-        title=_text(fields, "title"),
-        mode=_mode(fields),
-        parameters=tuple(_parameter(item) for item in _list(fields, "parameters")),
-        sequences=tuple(_sequence(item) for item in _list(fields, "sequences")),
-    )
+    try:
+        return _WORKFLOW.validate_json(canonical(document), strict=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"])) or "The workflow"
+        raise BadWorkflow(f"{place} cannot be {wrong['input']!r}: {wrong['msg']}.") from None
 
 
-_WORKFLOW = ("name", "title", "mode", "parameters", "sequences")
-_STEP = ("kind", "name", "description", "mode", "outputs", "tools", "agents", "synthesis")
-_MODES = {mode.word: mode for mode in Supervision}
-
-
-def _sequence(document: Json) -> Sequence:
-    fields = _object(document, "A sequence", ("name", "mode", "steps"))
-    steps = tuple(_step(item) for item in _list(fields, "steps"))
-    return Sequence(_text(fields, "name"), steps, _mode(fields))
-
-
-def _step(document: Json) -> WorkflowStep:
-    fields = _object(document, "A step", (*_STEP, "within", "within_var"))
-    kind = _text(fields, "kind")
-    if kind not in ("goal", "convergence"):
-        raise BadWorkflow(f"A step is a goal or a convergence, not {kind!r}.")
-    within = fields.get("within", 0)
-    if isinstance(within, bool) or not isinstance(within, int):
-        raise BadWorkflow(f"{kind} {fields.get('name')}: 'within' is a whole number.")
-    return WorkflowStep(
-        kind=kind,
-        name=_text(fields, "name"),
-        description=_text(fields, "description"),
-        mode=_mode(fields),
-        outputs=_names(fields, "outputs"),
-        tools=_names(fields, "tools"),
-        agents=tuple(_agent(item) for item in _list(fields, "agents")),
-        synthesis=_text(fields, "synthesis"),
-        within=within,
-        within_var=_text(fields, "within_var"),
-    )
-
-
-def _agent(document: Json) -> Agent:
-    fields = _object(document, "An agent", ("name", "task"))
-    return Agent(_text(fields, "name"), _text(fields, "task"))
-
-
-def _parameter(document: Json) -> Parameter:
-    fields = _object(document, "A parameter", ("name", "default"))
-    default = _text(fields, "default") if "default" in fields else None
-    return Parameter(_text(fields, "name"), default)
-
-
-def _object(document: Json, what: str, keys: tuple[str, ...]) -> Mapping[str, Json]:
-    if not isinstance(document, dict):
-        raise BadWorkflow(f"{what} is a JSON object.")
-    for key in document:
-        if key not in keys:
-            raise BadWorkflow(f"{what} has no {key!r}; it takes {', '.join(keys)}.")
-    return document
-
-
-def _list(fields: Mapping[str, Json], key: str) -> list[Json]:
-    value = fields.get(key, [])
-    if not isinstance(value, list):
-        raise BadWorkflow(f"{key!r} is a list.")
-    return value
-
-
-def _names(fields: Mapping[str, Json], key: str) -> tuple[str, ...]:
-    return tuple(_text({key: item}, key) for item in _list(fields, key))
-
-
-def _text(fields: Mapping[str, Json], key: str) -> str:
-    value = fields.get(key, "")
-    if not isinstance(value, str):
-        raise BadWorkflow(f"{key!r} is a text.")
-    return value.strip()
-
-
-def _mode(fields: Mapping[str, Json]) -> Supervision:
-    word = fields.get("mode", Supervision.UNSUPERVISED.word)
-    if not isinstance(word, str) or word not in _MODES:
-        raise BadWorkflow(f"'mode' is one of {', '.join(_MODES)}, not {word!r}.")
-    return _MODES[word]
+_WORKFLOW = TypeAdapter(Workflow)
 
 
 # Checks before anything runs, and the binding of parameters.

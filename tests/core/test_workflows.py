@@ -59,13 +59,14 @@ def test_every_problem_is_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ([], "The workflow is a JSON object."),
-        ({"steps": []}, "has no 'steps'"),
-        (workflow_of({"name": "a", "mode": "by_nobody"}), "'mode' is one of"),
-        (workflow_of({"kind": "loop"}), "a goal or a convergence"),
-        (workflow_of({"name": 7}), "'name' is a text"),
-        (workflow_of({"name": "a", "within": True}), "whole number"),
-        ({"name": "wf", "sequences": {}}, "'sequences' is a list"),
+        ([], "The workflow cannot be"),
+        ({"steps": []}, "steps cannot be"),
+        (workflow_of({"name": "a", "mode": "by_nobody"}), "it is one of unsupervised"),
+        (workflow_of({"name": "a", "mode": 2}), "it is one of unsupervised"),
+        (workflow_of({"kind": "loop"}), "'goal' or 'convergence'"),
+        (workflow_of({"name": 7}), "steps.0.name cannot be 7"),
+        (workflow_of({"name": "a", "within": True}), "within cannot be True"),
+        ({"name": "wf", "sequences": {}}, "sequences cannot be {}"),
     ],
 )
 def test_a_document_of_another_shape_is_refused(document: Any, says: str) -> None:

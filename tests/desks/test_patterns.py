@@ -215,7 +215,7 @@ def test_a_pattern_that_the_policy_does_not_name_is_not_offered() -> None:
     [
         ({"report": None}, "sources go with report=Report"),
         ({"workflows": {"x": {"name": "x"}}}, "the workflow x: preflight: workflow: at least one"),
-        ({"workflows": {"x": []}}, "the workflow x: The workflow is a JSON object"),
+        ({"workflows": {"x": []}}, "the workflow x: The workflow cannot be"),
     ],
 )
 @pytest.mark.usefixtures("no_desk_left")
