@@ -37,7 +37,6 @@ from agents.engine.upkeep.daily import (
     uses,
 )
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
-from agents.sdk.desk import offered
 
 log = logging.getLogger(__name__)
 
@@ -140,8 +139,7 @@ class _Measures(Collector):
             Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count(),
         )
         yield from self._escalations()
-        offered_tools = {name for desk in offered().values() for name in desk.tools}
-        for letter in (one for one in letters_told() if one.name in offered_tools):
+        for letter in letters_told():
             untold = untold_effects(since=self.at - timedelta(days=14), of=letter.told_tool)
             means = f"Calls of {letter.told_tool} in the last 14 days that no letter states."
             yield _gauge(letter.gauge, means, untold.count())

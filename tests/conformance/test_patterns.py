@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from agents.desks.reference import report as recorded
-from agents.desks.refunds import report
+from agents.desks.days import DEMO_SECONDS
 from tests.conformance import harness, safe, safe_orchestrator, safe_routing
 from tests.conformance.replay_server import ReplayServer
 from tests.conformance.safe_orchestrator import SHOWN_BY_PLAN
@@ -75,9 +74,8 @@ def params(cases: Sequence[Case]) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def _sources_keep_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seconds in (recorded.DEMO_SECONDS, report.DEMO_SECONDS):
-        for source, (first, later) in list(seconds.items()):
-            monkeypatch.setitem(seconds, source, (first * PACE, later * PACE))
+    for source, (first, later) in list(DEMO_SECONDS.items()):
+        monkeypatch.setitem(DEMO_SECONDS, source, (first * PACE, later * PACE))
 
 
 def faster(case: Case) -> Case:

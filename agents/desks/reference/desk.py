@@ -6,6 +6,7 @@ is read beside a recording.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import Annotated
 from agents.core.actions import is_text
 from agents.core.json_forms import parse
 from agents.core.limits import read_limits
-from agents.desks.reference.report import DEMO_SECONDS, REPORT
-from agents.sdk.desk_patterns import are_names, fields_fit, is_count, is_share, is_word
+from agents.desks.days import DEMO_SECONDS, contract_of, figures_of, headline
+from agents.sdk.desk_patterns import Report, SourcesFound
 from agents.sdk.values import AsNumber
 from opsconsole.desks import (
     ANSWER,
@@ -108,6 +109,25 @@ TOPICS = {
     "technical": ("error", "bug", "incident", "api", "latency"),
     "sales": ("price", "pricing", "plan", "quote", "discount"),
 }
+
+
+def scope(book: int) -> dict[str, str] | None:
+    """Return the day and region of every recorded report."""
+    return {"report_date": DAY[0], "region": DAY[1]}
+
+
+def figures(found: SourcesFound) -> dict[str, Json]:
+    """Return the facts of the day; a field that a source leaves empty is good news."""
+    return figures_of(found, "usd", _has)
+
+
+def _has(part: Mapping[str, Json], name: str) -> bool:
+    """Tell whether a field is there; NaN is no number."""
+    return name in part and not (isinstance(part[name], float) and math.isnan(part[name]))
+
+
+# No rule of the recorded cases asks for more than the headline.
+REPORT = Report(scope, figures, headline, headline, about="day or region", in_any_case=("region",))
 _POLICY = Path(__file__).parent / "policy.json"  # as cases have it; their configs change it
 desk = Desk(
     name="reference",
@@ -344,20 +364,7 @@ def _is_about(topic: str, ticket: str) -> bool:
     return any(word in ticket.lower() for word in TOPICS[topic])
 
 
-_in_contract = fields_fit(
-    {
-        "gross_sales_usd": is_count,
-        "orders": is_count,
-        "aov_usd": is_count,
-        "failed_payment_rate": is_share,
-        "chargeback_alerts": is_count,
-        "gateway_incident": is_word,
-        "low_stock_skus": are_names,
-        "out_of_stock_skus": are_names,
-        "restock_eta_days": is_count,
-        "warning": is_word,
-    }
-)
+_in_contract = contract_of("usd")
 
 
 @desk.source(title="Sales worker", critical=True, valid=_in_contract)

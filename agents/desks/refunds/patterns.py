@@ -14,10 +14,10 @@ from typing import Any
 
 from agents.core.money import format_money
 from agents.core.names import plan_in_words
+from agents.desks.days import contract_of
 from agents.desks.refunds import billing, report
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.models import Subscription
-from agents.sdk.desk_patterns import are_names, fields_fit, is_count, is_share, is_word
 from opsconsole.desks import Call, CallRefused, Json
 
 _REFUNDABLE = "pro_monthly"
@@ -204,20 +204,7 @@ def _hits(keywords: tuple[str, ...], ticket: str) -> int:
 
 # Sources: each reads one part of a day's numbers, or reports that there are none.
 
-_in_contract = fields_fit(
-    {
-        "gross_sales_minor": is_count,
-        "orders": is_count,
-        "aov_minor": is_count,
-        "failed_payment_rate": is_share,
-        "chargeback_alerts": is_count,
-        "gateway_incident": is_word,
-        "low_stock_skus": are_names,
-        "out_of_stock_skus": are_names,
-        "restock_eta_days": is_count,
-        "warning": is_word,
-    }
-)
+_in_contract = contract_of("minor")
 
 
 @desk.source(title="Sales worker", critical=True, valid=_in_contract)

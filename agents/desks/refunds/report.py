@@ -1,34 +1,25 @@
-"""The refund desk's morning report: the figures of a day and its health.
-
-Health depends on facts alone: red for a gateway incident, unknown if anything is missing, yellow
-for many failed payments or an item out of stock, otherwise green.
-"""
+"""The refund desk's morning report: its days, its figures in sentences, and its sources."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from agents.core.requests import Json
+from agents.desks.days import DEMO_SECONDS as DEMO_SECONDS
+from agents.desks.days import FAILED_RATE, figures_of
+from agents.desks.days import headline as headline_of
 from agents.desks.refunds import books
 from agents.desks.refunds.limits import in_usd
 from agents.desks.refunds.models import DailyMetrics
 from agents.models import Book
 from agents.sdk.desk_patterns import Report, SourcesFound, repeatable
 
-_FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
-_PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
-# Without these a part says nothing about the day.
-_NEEDED = {
-    "sales": ("gross_sales_minor",),
-    "payments": ("failed_payment_rate", "gateway_incident"),
-    "inventory": ("out_of_stock_skus",),
-}
 
 
 def scope(book: int) -> dict[str, str] | None:
@@ -48,32 +39,12 @@ def _scope_of(one: ReportScope) -> dict[str, str]:
 
 def figures(results: SourcesFound) -> dict[str, Json]:
     """Return the facts of the day, its health, and what failed or is missing."""
-    parts = {part: results.sources.get(worker, {}) for worker, part in _PART.items()}
-    wanted = [part for worker, part in _PART.items() if worker in results.expected]
-    missing = [name for part in wanted for name in _lacking(part, parts[part])]
-    return {
-        **results.scope,
-        "health": health(parts, missing),
-        **parts,
-        "failed_tasks": results.failed_tasks,
-        **({"missing": missing} if missing else {}),
-    }
-
-
-def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) -> str:
-    """Return red, unknown, yellow or green; unknown facts are never green."""
-    incident = parts["payments"].get("gateway_incident")
-    if incident is not None and str(incident).strip().lower() not in ("none", ""):
-        return "red"
-    if missing:
-        return "unknown"
-    many_fail = (parts["payments"].get("failed_payment_rate") or 0) >= _FAILED_RATE
-    return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
+    return figures_of(results, "minor", lambda part, name: _is_known(part.get(name)))
 
 
 def headline(aggregate: Json) -> str:
     """Return the first sentence of a brief, which no model writes."""
-    sentence = f"Health {aggregate['health']}: {aggregate['region']}, {aggregate['report_date']}."
+    sentence = headline_of(aggregate)
     if aggregate.get("missing"):
         sentence += f" Partial report, without {', '.join(aggregate['missing'])}."
     return sentence
@@ -95,7 +66,7 @@ def _next_action(aggregate: Json) -> str:
             return "follow the gateway incident until payments run again"
         case "unknown":
             return f"get the missing figures ({', '.join(aggregate['missing'])}) and report again"
-        case "yellow" if (payments.get("failed_payment_rate") or 0) >= _FAILED_RATE:
+        case "yellow" if (payments.get("failed_payment_rate") or 0) >= FAILED_RATE:
             return "find out why payments fail"
         case "yellow":
             return f"restock {_skus(inventory['out_of_stock_skus'])}"
@@ -130,12 +101,6 @@ def _skus(skus: Sequence[str] | None) -> str:
     return " and ".join(filter(None, (", ".join(plain), f"{others} more" if others else "")))
 
 
-def _lacking(part: str, facts: Mapping[str, Json]) -> list[str]:
-    """Return the fields that a part lacks, or its name if it lacks all of them."""
-    lacking = [name for name in _NEEDED[part] if not _is_known(facts.get(name))]
-    return [part] if len(lacking) == len(_NEEDED[part]) else [f"{part}.{name}" for name in lacking]
-
-
 def _is_known(value: Json) -> bool:
     """Tell whether a source gave a value; an empty list is one, an empty text is not."""
     if isinstance(value, float):
@@ -160,10 +125,6 @@ REPORT = Report(
 
 
 # The day's numbers, each part from its own source, as in a reporting system.
-
-# Seconds that the demo's sources take: for their first call in a run, and for later ones. The
-# payments source at first exceeds a task's timeout, to show a retry.
-DEMO_SECONDS = {"sales": (0.4, 0.4), "payments": (2.6, 0.3), "inventory": (0.5, 0.5)}
 
 _MOST = 60  # days of regions to choose from
 

@@ -23,7 +23,7 @@ from agents.engine.ending import AMOUNT_CHANGED, ASKED_AGAIN
 from agents.engine.journal import Journal
 from agents.models import Effect, Escalation, Step
 from agents.models.runs import EffectQuerySet, IsUnsettled
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, offered
 from agents.sdk.desk_tools import DeskTool
 from agents.tools import letter_tools
 
@@ -37,8 +37,8 @@ _SAME_AMOUNT = {name: OuterRef(name) for name in ("amount_minor", "currency")}
 
 
 def letters_told() -> list[DeskTool]:
-    """Return the tools here, one of each name, whose letters tell of another tool's calls."""
-    tools = (tool for desk in DESKS.values() for tool in desk.tools.values() if tool.tells)
+    """Return the tools of offered desks, one of each name, whose letters tell of other calls."""
+    tools = (tool for desk in offered().values() for tool in desk.tools.values() if tool.tells)
     return list({tool.name: tool for tool in tools}.values())
 
 
