@@ -46,8 +46,8 @@ def user_of(claims: dict[str, Json]) -> User:
     who = {"issuer": claims["iss"], "subject": claims["sub"]}
     known = Identity.objects.filter(**who).select_related("user").first()
     user = known.user if known else _first_time(claims, who)
-    if not user.is_active:
-        raise SignOnFailed("a user who is not active")
+    if not user.is_active or is_break_glass(user):
+        raise SignOnFailed("a user who is not active, or signs in by password alone")
     return user
 
 

@@ -118,7 +118,8 @@ def test_break_glass_alone_has_a_password_and_is_told(
 ) -> None:
     ada = scene.add("ada", Role.ADMIN)
     admin = client_of(ada)
-    settings.OPSCONSOLE_SSO_BREAK_GLASS = "glass"
+    settings.OPSCONSOLE_SSO_BREAK_GLASS = provider.claims["preferred_username"] = "glass"
+    assert user_in(sign_on(provider)[0]) == "glass-2"  # the name is kept
     monkeypatch.setattr("sys.stdin", StringIO(f"{PASSWORD}\n"))
     call_command("break_glass", "--password-stdin")
     new = workspaces.add_workspace(slug="new", name="New", desks=["refunds"], at=timezone.now())
@@ -128,6 +129,8 @@ def test_break_glass_alone_has_a_password_and_is_told(
     client.post("/sign-in/", {"username": "glass", "password": PASSWORD})
 
     assert user_in(client) == "glass"
+    Identity.objects.update(user=User.objects.get(username="glass"))
+    assert sign_on(provider)[1].status_code == 422  # only its password signs it in
     glass = Membership.objects.filter(user__username="glass")
     assert set(glass.values_list("workspace__slug", "role")) == {
         ("demo", "admin"),
