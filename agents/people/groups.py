@@ -50,7 +50,7 @@ def groups_of(claims: dict[str, Json]) -> list[str] | None:
     said = [said] if isinstance(said, str) else said
     if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
         return None
-    return sorted({one for one in said if len(one) <= _LONGEST and "\0" not in one})[:_MOST]
+    return sorted({one for one in said if len(one) <= _LONGEST and one.isprintable()})[:_MOST]
 
 
 def given(

@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse_lazy
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -30,7 +29,7 @@ from agents.notifications.messages import BREAK_GLASS
 from agents.people import second_factor
 from agents.people.workspaces import is_break_glass, lock_workspaces_of
 from agents.shell import access
-from agents.shell.pages import action, page
+from agents.shell.pages import action, own_address, page
 
 THEMES = ("light", "dark")
 _YEAR = 365 * 24 * 60 * 60  # seconds
@@ -50,7 +49,7 @@ class _SignIn(auth.LoginView):
         return super().get_context_data(**kwargs, provider=settings.OPSCONSOLE_SSO_NAME)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        return enter(self.request, form.get_user(), self.get_success_url())
+        return enter(self.request, form.get_user(), own_address(self.get_success_url()))
 
 
 def enter(request: HttpRequest, user: User, onward: str) -> HttpResponse:
@@ -140,7 +139,7 @@ def become(request: HttpRequest, name: str) -> HttpResponse:
     """Continue as another of the demo's people; 404 outside `manage.py demo`."""
     user = _person_to_become(access.person(request), name)
     login(request, user, backend=BACKEND)
-    return redirect(_ours(request))
+    return redirect(own_address(request.POST.get("back", "/")))
 
 
 def _person_to_become(user: User, name: str) -> User:
@@ -207,7 +206,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 
 
 def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> HttpResponse:
-    response = redirect(_ours(request))
+    response = redirect(own_address(request.POST.get("back", "/")))
     chosen = request.POST.get(name)
     if chosen in allowed:
         response.set_cookie(
@@ -219,10 +218,3 @@ def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> Http
             secure=settings.SESSION_COOKIE_SECURE,
         )
     return response
-
-
-def _ours(request: HttpRequest) -> str:
-    """Return the form's target page, or the overview if that is elsewhere."""
-    back = request.POST.get("back", "/")
-    is_ours = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()})
-    return back if is_ours else "/"

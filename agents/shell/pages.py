@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import is_valid_path, resolve, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRedirect
@@ -61,6 +62,12 @@ def lead(request: HttpRequest, address: str) -> HttpResponse:
     if getattr(request, "htmx", False):
         return HttpResponseClientRedirect(address)
     return redirect(address)
+
+
+def own_address(address: str) -> str:
+    """Return where a form leads on to: a page of this site, or else the overview."""
+    is_ours = address.startswith("/") and url_has_allowed_host_and_scheme(address, None)
+    return address if is_ours else "/"
 
 
 def page_of(address: str) -> str:

@@ -13,7 +13,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -23,7 +22,7 @@ from agents.people.groups import apply_groups, groups_of
 from agents.people.member_pages import show_refusal
 from agents.people.sign_in import enter
 from agents.shell import access
-from agents.shell.pages import BadForm, action, only
+from agents.shell.pages import BadForm, action, only, own_address
 from agents.shell.refusal import Refused
 from agents.signon import identities, provider
 from agents.signon.provider import SignOnFailed
@@ -42,9 +41,7 @@ def sign_on(request: HttpRequest) -> HttpResponse:
     """Lead to the provider by a page: a redirect of a form to elsewhere is not allowed."""
     _require_provider()
     now, state = timezone.now().timestamp(), secrets.token_urlsafe(32)
-    onward = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(onward, allowed_hosts={request.get_host()}):
-        onward = "/"
+    onward = own_address(request.POST.get("next", ""))
     begun_as: Json = {}
     why = request.POST.get("for")
     try:

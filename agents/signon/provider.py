@@ -32,6 +32,7 @@ _SCOPE = "openid profile"
 LEEWAY = 60  # seconds that the two clocks may differ
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]  # whatever the provider lists
 _LOOPBACK = ("http://127.0.0.1:", "http://localhost:")
+_UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)
 T = TypeVar("T")
 
 
@@ -114,12 +115,12 @@ def _verified(text: str, token: Mapping[str, Json], keys: Json, *, nonce: str) -
         claims.validate(leeway=LEEWAY)
     except (MissingClaimError, InvalidClaimError) as error:
         raise SignOnFailed(f"the ID token's {error.claim}") from None
-    except (JoseError, AuthlibBaseError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (JoseError, AuthlibBaseError, KeyError, *_UNREADABLE) as error:
         raise SignOnFailed(f"the ID token ({type(error).__name__})") from None
     sub, audience = claims["sub"], claims["aud"]
     if audience not in (own, [own]):
         raise SignOnFailed("the ID token's aud")
-    if not isinstance(sub, str) or not 0 < len(sub) <= 255 or "\0" in sub:
+    if not isinstance(sub, str) or not 0 < len(sub) <= 255 or not sub.isprintable():
         raise SignOnFailed("the ID token's sub")
     return dict(claims)
 
@@ -194,7 +195,7 @@ def _in_time(ask: Callable[..., T], *args: Any) -> T:
         raise
     except (RequestException, TimeoutError) as error:
         raise SignOnFailed(type(error).__name__, is_down=True) from None
-    except (AuthlibBaseError, ValueError, TypeError, AttributeError) as error:
+    except (AuthlibBaseError, *_UNREADABLE) as error:
         raise SignOnFailed(f"an unusable answer ({type(error).__name__})") from None
 
 

@@ -101,7 +101,7 @@ def providing() -> Iterator[Provider]:
                 self.end_headers()
                 return
             body = json.dumps(own.reply(address.path, form)).encode()
-            body += own.padding.encode() if self.command == "POST" else b""
+            body = own.padding.encode() + body if self.command == "POST" else body
             self.send_response(own.status if self.command == "POST" else 200)
             self.send_header("Location", f"{own.issuer}/keys")
             self.send_header("Content-Length", str(len(body)))

@@ -26,7 +26,10 @@ OPEN = {
     "sign-on",  # 404 without a provider; see test_sign_on
     "sign-on-answer",
 }
-ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
+ELSEWHERE = (
+    *("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"),
+    "nowhere",
+)
 
 
 def about(name: str, escalation: Escalation) -> str:

@@ -119,6 +119,7 @@ LIES: dict[str, Callable[[Provider], object]] = {
     "no subject": lie(sub=None),
     "an empty subject": lie(sub=""),
     "a subject that is no text": lie(sub=["248289761001"]),
+    "a subject that hides": lie(sub="24828\u202e9761001"),
     "another tenant": lie(hd="evil.example.com"),
     "no tenant": lie(hd=None),
     "unsigned": set_to(alg="none"),
@@ -126,6 +127,7 @@ LIES: dict[str, Callable[[Provider], object]] = {
     "a key of no set": set_to(key=RSAKey.generate_key(2048, {"kid": "unknown"})),
     "no ID token": lambda own: own.answer.update(id_token=None),
     "an ID token that is none": lambda own: own.answer.update(id_token="a.b.c"),
+    "a nest of lists": set_to(padding="[" * 30_000),
     "an error": lambda own: own.answer.update(error="invalid_grant"),
     "metadata of another": lambda own: own.metadata.update(issuer="https://other.example.com"),
     "a script as endpoint": lambda own: own.metadata.update(token_endpoint="javascript:alert(1)"),
@@ -246,8 +248,9 @@ def test_sign_on_leads_nowhere_else_and_is_off_by_default(
     provider: Provider, settings: Any
 ) -> None:
     client = Client()
-    begin(client, provider, "https://evil.example.com/")
-    assert client.session["sign_ons"][provider.asked["state"]]["next"] == "/"
+    for onward in ("https://evil.example.com/", "//evil.example.com", "nowhere", "/\\evil"):
+        begin(client, provider, onward)
+        assert client.session["sign_ons"][provider.asked["state"]]["next"] == "/", onward
     assert "Continue with Contoso" in client.get("/sign-in/").text
 
     settings.OPSCONSOLE_SSO_ISSUER = settings.OPSCONSOLE_SSO_NAME = ""
