@@ -60,9 +60,6 @@ class Notification(models.Model):
             models.Index(fields=["run"], name="notification_of_run"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.about}"
-
 
 def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the columns of the notifications for events about to be written."""
@@ -131,9 +128,6 @@ class NotificationPreference(models.Model):
                 fields=["workspace"], condition=Q(user=None), name="preference_of_all_once"
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"how {self.user or 'everybody'} is told in {self.workspace}"
 
     @property
     def hours(self) -> Hours:
@@ -256,9 +250,6 @@ class Delivery(models.Model):
             models.Index(fields=["message"], name="delivery_message"),
             models.Index(fields=["workspace", "-id"], name="delivery_log"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.state}"
 
     @property
     def recipient(self) -> dict[str, int | None]:

@@ -105,9 +105,6 @@ class AgentCall(models.Model):
             models.Index(fields=["agent", "id"], name="call_of_agent"),
         ]
 
-    def __str__(self) -> str:
-        return f"call {self.pk}"
-
 
 class Scope(StrEnum):
     WORKSPACE = "workspace"
@@ -238,9 +235,6 @@ class Endpoint(models.Model):
     tool_calls = models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict)
 
     objects = EndpointQuerySet.as_manager()
-
-    def __str__(self) -> str:
-        return self.address
 
     @classmethod
     def probe(cls, address: str, *, within: timedelta) -> bool:

@@ -169,9 +169,6 @@ class Invitation(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"invitation {self.pk}: {self.state}"
-
     @property
     def token(self) -> str:
         """Return the token in its link, signed with this installation's secret key."""
@@ -228,9 +225,6 @@ class Identity(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
 
-    def __str__(self) -> str:
-        return f"{self.user}, by sign-on"
-
 
 class SignOnGroup(models.Model):
     """What a value of the provider's claim of groups gives in a workspace."""
@@ -248,9 +242,6 @@ class SignOnGroup(models.Model):
                 condition=Q(role__in=list(Role)), name="sign_on_group_role_known"
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.value} in {self.workspace}: {self.role}"
 
 
 class SignOnPart(models.Model):
@@ -272,18 +263,12 @@ class SignOnPart(models.Model):
             models.UniqueConstraint(fields=["workspace", "user"], name="sign_on_part_once")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.user} in {self.workspace}, by groups"
-
 
 class SpentAnswer(models.Model):
     """The state or the code of a sign-on, as a hash: each works once in all processes."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     at = models.DateTimeField(db_index=True)
-
-    def __str__(self) -> str:
-        return f"spent at {self.at}"
 
 
 class RecoveryCode(models.Model):
@@ -298,9 +283,6 @@ class RecoveryCode(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["user", "code_sha256"], name="recovery_code_once")
         ]
-
-    def __str__(self) -> str:
-        return f"a recovery code of {self.user_id}"
 
 
 def hash_of_code(user_id: int, code: str) -> str:

@@ -84,9 +84,6 @@ class Event(models.Model):
             models.Index(fields=["workspace", "at"], condition=Q(seq=1), name="event_time"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.seq} {self.kind}"
-
 
 class EventText(models.Model):
     """One text of an event. It may be erased, once, and is never changed otherwise."""
@@ -105,9 +102,6 @@ class EventText(models.Model):
                 name="event_text_erased_is_empty",
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.name} of event {self.event_id}"
 
 
 @dataclass(frozen=True)
@@ -335,9 +329,6 @@ class Head(models.Model):
             models.Index(fields=["upto", "number"], name="head_upto")
         ]
 
-    def __str__(self) -> str:
-        return f"head {self.number}"
-
     def plain(self) -> seals.SealedHead:
         return seals.SealedHead(
             number=self.number,
@@ -358,9 +349,6 @@ class Sealed(models.Model):
 
     chain = models.CharField(max_length=60, primary_key=True)
     event_count = models.PositiveBigIntegerField()
-
-    def __str__(self) -> str:
-        return f"{self.chain}: {self.event_count}"
 
 
 class Verification(models.Model):
@@ -391,9 +379,6 @@ class Verification(models.Model):
         ]
         indexes = [models.Index(fields=["by", "-id"], name="verification_newest")]
 
-    def __str__(self) -> str:
-        return f"verification {self.pk}: {self.done} of {self.total}"
-
 
 class VerifiedHead(models.Model):
     """The head up to which a workspace's record was valid; see agents.audit.verify."""
@@ -404,9 +389,6 @@ class VerifiedHead(models.Model):
     upto = models.PositiveBigIntegerField()
     full_at = models.DateTimeField()  # when all of it was last read
     proof = models.CharField(max_length=64)  # made with the audit key
-
-    def __str__(self) -> str:
-        return f"workspace {self.workspace_id}: verified up to head {self.head}"
 
 
 class Archive(models.Model):
@@ -431,9 +413,6 @@ class Archive(models.Model):
             models.UniqueConstraint(fields=["workspace", "number"], name="archive_number_once")
         ]
 
-    def __str__(self) -> str:
-        return f"archive {self.number} of workspace {self.workspace_id}"
-
 
 class Tombstone(models.Model):
     """The remains of an archived run's chain. It never changes."""
@@ -443,6 +422,3 @@ class Tombstone(models.Model):
     event_count = models.PositiveBigIntegerField()  # in the file
     head_hash = models.CharField(max_length=64)  # of the last of them
     sha256 = models.CharField(max_length=64)  # of the run's remaining rows
-
-    def __str__(self) -> str:
-        return f"tombstone of run {self.run_id}"

@@ -180,9 +180,6 @@ class Escalation(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"escalation {self.pk}: {self.state}"
-
     @property
     def asked(self) -> str:
         """Return the requested amount in words; "" for none."""
@@ -238,9 +235,6 @@ class Approval(models.Model):
             models.Index(fields=["by", "at"], name="approval_of_person")
         ]
 
-    def __str__(self) -> str:
-        return f"approval {self.pk} of escalation {self.escalation_id}"
-
     @property
     def granted(self) -> str:
         """Return the amount in words; "" for none."""
@@ -261,9 +255,6 @@ class Snooze(models.Model):
             # Begins with the person, as the queue's views select by their snoozes.
             models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once")
         ]
-
-    def __str__(self) -> str:
-        return f"snooze of escalation {self.escalation_id} until {self.until:%Y-%m-%d %H:%M}"
 
 
 class SavedView(models.Model):

@@ -338,9 +338,6 @@ class Step(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        return self.key
-
     @property
     def span(self) -> tuple[float, float]:
         """Return the start and end of its busy time in seconds, as if uninterrupted."""
@@ -442,9 +439,6 @@ class Effect(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.tool} {self.state}"
-
 
 def target_of(run: Run, action: Action) -> CallTarget:
     """Return an action's subject and amount; without a call, the run's subject."""
@@ -543,9 +537,6 @@ class PolicyDraft(models.Model):
     saved_at = models.DateTimeField()
     asked_at = models.DateTimeField(null=True)  # since when it waits for a second admin
 
-    def __str__(self) -> str:
-        return f"draft {self.pk} of {self.base}"
-
 
 class Book(models.Model):
     """The business data that a workspace's runs act on, or a copy for a demo.
@@ -589,9 +580,6 @@ class MaskedValue(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="masked_value_once")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 _OF_RUN = CompiledSelect(lambda: MaskedValue.objects.filter(run=Param("run")).order_by("pk"))
@@ -685,9 +673,6 @@ class Worker(models.Model):
 
     owner = models.CharField(primary_key=True, max_length=32)  # as in a run's lease
     seen_at = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return self.owner
 
     @classmethod
     def give_sign(cls, owner: str) -> None:

@@ -33,9 +33,6 @@ class CaseDay(models.Model):
             models.Index(fields=["outcome", "count"], name="case_day_outcome")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.outcome} on {self.day}"
-
 
 class ReviewDay(models.Model):
     """The requests closed on one day (UTC), by escalating rule or by the person who decided.
@@ -74,9 +71,6 @@ class ReviewDay(models.Model):
             models.Index(fields=["day"], name="review_day_newest"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.rule or self.user_id} on {self.day}"
-
 
 class ModelUse(models.Model):
     """The model calls of runs that ended on one day (UTC), by model; columns as in Step."""
@@ -92,9 +86,6 @@ class ModelUse(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["day", "model"], name="model_use_once")]
 
-    def __str__(self) -> str:
-        return f"{self.model} on {self.day}"
-
 
 class DatabaseSize(models.Model):
     """The size of the database on one day, used only for the overview's forecast."""
@@ -106,6 +97,3 @@ class DatabaseSize(models.Model):
     # By workspace id, to estimate the length of a copy.
     entries = models.JSONField(db_default=Value({}, models.JSONField()), default=dict)
     full_at = models.DateTimeField(null=True)  # null: never, or nobody can tell
-
-    def __str__(self) -> str:
-        return f"{self.bytes} bytes on {self.day}"

@@ -43,9 +43,6 @@ class Subscription(models.Model):
             )
         ]
 
-    def __str__(self) -> str:
-        return self.plan
-
 
 class Charge(models.Model):
     """Refunded and held amounts together never exceed the charge."""
@@ -80,9 +77,6 @@ class Charge(models.Model):
             models.Index(fields=["customer", "-paid_at", "-id"], name="charge_latest")
         ]
 
-    def __str__(self) -> str:
-        return f"{self.plan} {self.amount_minor} {self.currency}"
-
 
 class RefundState(StrEnum):
     HELD = "held"
@@ -115,9 +109,6 @@ class Refund(models.Model):
                 name="refund_times_fit_state",
             ),
         ]
-
-    def __str__(self) -> str:
-        return self.reference
 
 
 LONGEST_FAULT = 300  # characters
@@ -158,9 +149,6 @@ class SentMail(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return self.reference
-
 
 class DailyMetrics(models.Model):
     """One day of one region. A part that is null was not reported."""
@@ -191,6 +179,3 @@ class DailyMetrics(models.Model):
                 name="metrics_sales_from_nought",
             ),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.region} {self.day}"
