@@ -151,7 +151,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
             address = f"{person.name}@example.com"
             mail.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
     # The demo may be an earlier version's, whose people may have other roles by now.
-    with suppress(refusal.Refused, sharing.Claimed):
+    with suppress(refusal.Refused):
         _share(workspace, rita, mara, at=at)
     with suppress(refusal.Refused):
         _approve_as_first(workspace, mara, admin, at=at)

@@ -17,7 +17,6 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.record import by_command
-from agents.requests import sharing
 from agents.sdk.desk import DESKS, offered
 from agents.shell import refusal
 
@@ -178,5 +177,5 @@ def refusals() -> Iterator[None]:
     try:
         with by_command(ACTOR):
             yield
-    except (refusal.Refused, sharing.Claimed) as no:
+    except refusal.Refused as no:
         raise CommandError(str(no), returncode=REFUSED) from None

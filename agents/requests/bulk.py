@@ -31,7 +31,7 @@ from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.record import facts_of
-from agents.requests.deciding import AlreadyDecided, decide
+from agents.requests.deciding import decide
 from agents.requests.queue import (
     InboxRow,
     QueueAddress,
@@ -41,7 +41,7 @@ from agents.requests.queue import (
     reviewer,
     rows_in,
 )
-from agents.requests.sharing import CLAIM, MAX_COMMENT, Claimed
+from agents.requests.sharing import CLAIM, MAX_COMMENT
 from agents.requests.words import act, kind_of_request
 from agents.sdk.desk import tool_title
 from agents.shell import access, refusal
@@ -420,7 +420,7 @@ def reject_many(
                     bulk=bulk,
                 ),
             )
-        except (Refused, Claimed, AlreadyDecided):
+        except Refused:
             continue  # the refusal is recorded
 
 

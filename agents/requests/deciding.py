@@ -77,12 +77,12 @@ _WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
 
 
 def decide(*, escalation_id: int, by: User, wanted: Decision, at: datetime) -> Escalation:
-    """Answer a request and queue its run. Raises Refused, AlreadyDecided, Claimed.
+    """Answer a request and queue its run. Raises Refused.
 
-    Kinds of Refused are KillSwitchStands (a kill switch prevents the approval), ApprovalLapsed and
-    CallReported. If two people must approve, the first approval is stored and the request stays
-    open. The policy limits how often a run's requests are sent back. A decision about anything else
-    than what the person saw is refused.
+    Its kinds are AlreadyDecided, Claimed, KillSwitchStands (a kill switch prevents the approval),
+    ApprovalLapsed and CallReported. If two people must approve, the first approval is stored and
+    the request stays open. The policy limits how often a run's requests are sent back. A decision
+    about anything else than what the person saw is refused.
 
     The same form sent again by the same person, as by a double click, returns the decided request
     without an event.
@@ -97,9 +97,8 @@ def decide(*, escalation_id: int, by: User, wanted: Decision, at: datetime) -> E
     except ValuesLocked:
         record_refusal(escalation_id=escalation_id, by=by, why=LOCKED.code, at=at, bulk=bulk)
         raise LOCKED from None
-    except (Refused, AlreadyDecided, Claimed) as no:
-        why = no.code if isinstance(no, Refused) else _CODES[type(no)]
-        record_refusal(escalation_id=escalation_id, by=by, why=why, at=at, bulk=bulk)
+    except Refused as no:
+        record_refusal(escalation_id=escalation_id, by=by, why=no.code, at=at, bulk=bulk)
         if isinstance(no, AlreadyDecided) and no.escalation.state == EscalationState.OPEN:
             expire(escalation_id, at=at)
             no.escalation.state = EscalationState.EXPIRED
@@ -280,7 +279,7 @@ class CallReported(Refused):
         )
 
 
-class AlreadyDecided(Exception):
+class AlreadyDecided(Refused):
     """Someone answered this escalation first, or it has expired."""
 
     def __init__(self, escalation: Escalation) -> None:
@@ -290,11 +289,8 @@ class AlreadyDecided(Exception):
             kind = kind_of(escalation.kind, escalation.action)
             did = kind.what_was_done(escalation.state, escalation.granted, escalation.asked)
             late = f"{by} {did}, at {time_here(at)}."
-        super().__init__(late)
+        super().__init__("already_decided", late)
         self.escalation = escalation
-
-
-_CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed: "claimed"}
 
 
 def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:

@@ -57,6 +57,13 @@ from agents.tools import argument_in_words
 
 _TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
 _REASONS = ("no_reason", "long_reason", "bad_reason")
+_OVERTAKEN = (
+    deciding.AlreadyDecided,
+    deciding.ApprovalLapsed,
+    deciding.CallReported,
+    deciding.KillSwitchStands,
+    sharing.Claimed,
+)
 _TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
 
 
@@ -362,7 +369,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         )
     except BadForm as bad:
         return _show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
-    except (deciding.KillSwitchStands, deciding.ApprovalLapsed, deciding.CallReported) as no:
+    except _OVERTAKEN as no:
         return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except refusal.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
@@ -372,8 +379,6 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         elif no.code in _REASONS:
             field = "comment" if wanted.approve else "advice" if wanted.send_back else "refusal"
         return _show_card(request, escalation, field=field, sentence=str(no), status=422)
-    except (sharing.Claimed, deciding.AlreadyDecided) as first:
-        return _show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     return _show_next(user, queue, escalation)
 
 
@@ -499,7 +504,7 @@ def share(request: HttpRequest) -> HttpResponse:
             done.append(str(one.pk))
         except BadForm as bad:
             return _list(request, queue, stayed=str(bad), status=422)
-        except (sharing.Claimed, refusal.Refused) as no:
+        except refusal.Refused as no:
             stayed.append(f"Request {one.pk} ({one.run.subject_label}) stays as it was. {no}")
     if stayed:
         return _list(request, queue, stayed=" ".join(stayed), status=409)
@@ -545,7 +550,7 @@ def _change(
         change(escalation, user, timezone.now(), request.POST)
     except BadForm as bad:
         return _show_card(request, escalation, notice=str(bad), status=422)
-    except (sharing.Claimed, refusal.Refused) as no:
+    except refusal.Refused as no:
         return _show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     queue = read_queue(request.GET)
     return _show_next(user, queue, escalation) if leaves else redirect(queue.address(pk))

@@ -38,7 +38,7 @@ CLAIM = timedelta(minutes=15)
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Claim an escalation for CLAIM; claiming again renews it. Raises Claimed, Refused.
+    """Claim an escalation for CLAIM; claiming again renews it. Raises Refused.
 
     Anyone can claim it once a claim has expired.
     """
@@ -58,7 +58,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
 
 
 def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Release a claim. Raises Claimed if it is somebody else's, Refused.
+    """Release a claim. Raises Refused.
 
     An admin may release anybody's.
     """
@@ -75,13 +75,13 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
         return escalation
 
 
-class Claimed(Exception):
+class Claimed(Refused):
     """Someone else has claimed this escalation and alone may decide it for now."""
 
     def __init__(self, escalation: Escalation) -> None:
         who, until = escalation.claimed_by, escalation.claimed_until
         kept = f"{who.get_username()} has claimed it" if who else "Someone has claimed it"
-        super().__init__(f"{kept} until {time_here(until)}." if until else f"{kept}.")
+        super().__init__("claimed", f"{kept} until {time_here(until)}." if until else f"{kept}.")
         self.escalation = escalation
 
 
@@ -112,7 +112,7 @@ def assign(
 
     This ends the claim of anyone but the receiver, and the receivers' snoozes. Only an admin may
     hand over a request that someone else has claimed. `by` None is the engine, which leaves claims
-    alone. Raises Refused, Claimed.
+    alone. Raises Refused.
     """
     if to_user and to_team:
         raise Refused("two_receivers", "Choose a person or a team.")
@@ -141,7 +141,7 @@ def assign(
 
 
 def _check_giver(escalation: Escalation, by: User | None, *, at: datetime) -> None:
-    """Refuse to hand over a request that someone else has claimed; admins may. Raises Claimed."""
+    """Refuse to hand over a request that someone else has claimed; admins may. Raises Refused."""
     if by is None or not is_kept_from(escalation, by, at=at):
         return
     if require_member(escalation.workspace, by, *DECIDES).role != Role.ADMIN:

@@ -29,7 +29,7 @@ from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.outside import SwitchStage
 from agents.people import members, workspaces
-from agents.requests import deciding, sharing
+from agents.requests import deciding
 from agents.runs import launching
 from agents.runs.kill_switch import kill, release
 from agents.shell import refusal
@@ -52,7 +52,6 @@ GOALS = (
 PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
 ROUNDS = 30  # more than an undisturbed run takes to end
 SEEN = ("state", "stop_reason", "outcome", "ended_at", "steps__count")  # of a run that has ended
-REFUSALS = (refusal.Refused, deciding.AlreadyDecided, sharing.Claimed)
 _real_now = timezone.now
 
 
@@ -185,7 +184,7 @@ class Engine:
 
     def answer(self, request: Escalation, who: str, say: str, amount: int | None = None) -> None:
         approve = say not in ("no", "back")
-        with suppress(*REFUSALS):
+        with suppress(refusal.Refused):
             deciding.decide(
                 escalation_id=request.pk,
                 by=self.people[who],

@@ -12,7 +12,7 @@ from agents.core.decisions import Decision
 from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.management.exit_codes import BAD_USAGE, REFUSED
+from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import refusals, user_named
 from agents.models import Approval, Escalation
 from agents.requests import deciding, granting
@@ -76,14 +76,12 @@ class Command(BaseCommand):
             ) from None
         except BadPatch as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from None
-        except deciding.AlreadyDecided as first:
-            raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
             text = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
             self.stdout.write(f"{text}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
-        self.stdout.write(f"request {decided.pk} {_state(decided)}{granted}")
+        self.stdout.write(f"request {decided.pk} {EscalationState(decided.state).word}{granted}")
         self.stdout.write(_what(decided))
 
 
@@ -141,19 +139,3 @@ _VERDICTS = {
     EscalationState.REJECTED.value: REJECT,
     EscalationState.SENT_BACK.value: SEND_BACK,
 }
-
-
-def _state(escalation: Escalation) -> str:
-    return EscalationState(escalation.state).word
-
-
-def _who(escalation: Escalation) -> str:
-    """Return who decided first, when, and what."""
-    if escalation.decided_by is None:
-        return f"Escalation {escalation.pk} is {_state(escalation)}; nothing was changed."
-    granted = f": {escalation.granted}" if escalation.granted else ""
-    return (
-        f"{escalation.decided_by.get_username()} decided this at "
-        f"{escalation.decided_at:%Y-%m-%d %H:%M:%S} UTC: {_state(escalation)}{granted}. "
-        "Nothing was changed."
-    )
