@@ -172,7 +172,7 @@ class Contestant(supervised.Contestant):
 
     def act(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
         if SWITCHES in self.added:
-            kill_switch._STANDING.all(workspace=self.workspace.pk)
+            kill_switch._BEFORE_A_WRITE.tuples(workspace=self.workspace.pk, subject="")
         seen = super().act(state, config)
         return {"history": self._masked(seen["history"])}
 

@@ -157,9 +157,9 @@ class CompiledSelect(Generic[M]):
         except EmptyResultSet:  # nothing is in a list without values
             sql, places = "SELECT 1 WHERE 1 = 0", ()
         columns = [column for column, _, _ in compiler.select]
-        # A column without a model's field, like a sum, has its annotated name, if any.
+        # A column has its annotated name, if any; one like a sum is no model's field.
         names = [
-            column.target.attname if isinstance(column, Col) else alias or ""
+            alias or (column.target.attname if isinstance(column, Col) else "")
             for column, _, alias in compiler.select
         ]
         related = _related(compiler.klass_info or {})

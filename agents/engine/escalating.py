@@ -20,7 +20,7 @@ from agents.db.driver import Pending, pipeline
 from agents.db.inserts import send_columns
 from agents.engine.commit import STEP_BY_KEY, Commit
 from agents.engine.ending import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
-from agents.engine.kill_switch import fetch_switch_for_request
+from agents.engine.kill_switch import KILLED, fetch_switch_for_request
 from agents.models import Escalation, Run, Snooze, Step, Team, Workspace
 from agents.models.runs import target_of
 
@@ -65,7 +65,7 @@ def open_escalation(
         review=review,
         is_marked=bool((review.get("facts") or {}).get("doubts")),
         created_at=at,
-        frozen_at=at if switch else None,
+        frozen_at=at if switch == KILLED else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     of_tier = _put_to_tier(escalation)

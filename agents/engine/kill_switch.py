@@ -1,4 +1,6 @@
-"""The kill switch in the engine: it stops writes and pauses deadlines.
+"""What stops a write at once: a kill switch, and a tool that the version in force has off.
+
+A kill switch pauses deadlines too.
 
 The start of a write shares a lock, and a press holds it alone. The lock comes after the run's row
 and before the workspace's. Decisions and new requests lock that row, as a press does too.
@@ -30,26 +32,21 @@ from agents.models.requests import has_rejections
 _WORKSPACE = CompiledSelect(
     lambda: Workspace.objects.filter(pk=Param("pk")).select_for_update(no_key=True).only("pk")
 )
-_STANDING = CompiledSelect(
-    lambda: KillSwitch.objects.standing().filter(workspace=Param("workspace"))
-)
+KILLED = "killed"
 
 
-def switch_against(run: Run, tool: str) -> KillSwitch | None:
-    """Return a switch that stops `tool` in this run, or None. Call in the change's transaction.
+def switch_against(run: Run, tool: str) -> str:
+    """Return why `tool` may not start in this run, or "". Call in the change's transaction.
 
     A switch committed earlier is seen here, and nothing starts after one committed later.
     """
     return fetch_now(fetch_switch, run, tool)
 
 
-def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
+def fetch_switch(run: Run, tool: str) -> Pending[str]:
     """Fetch what `switch_against` returns, in an open pipeline if any."""
     hold_writes(run)
-    standing = _STANDING.fetch(workspace=run.workspace_id)
-    return Pending(
-        lambda: next((switch for switch in standing.get() if switch.stops(run, tool)), None)
-    )
+    return fetch_standing(run, tool)
 
 
 def hold_writes(run: Run) -> None:
@@ -57,18 +54,21 @@ def hold_writes(run: Run) -> None:
     send_lock(_writes_of(run.workspace_id), shared=True)
 
 
-def fetch_standing(run: Run, tool: str) -> Pending[bool]:
-    """Fetch whether a switch stops `tool` in this run, whose writes are held.
+def fetch_standing(run: Run, tool: str) -> Pending[str]:
+    """Fetch why `tool` may not start in this run, whose writes are held, or "".
 
     It also tells the run whether something about its subject was rejected meanwhile.
     """
     pending = _BEFORE_A_WRITE.fetch_tuples(workspace=run.workspace_id, subject=run.subject_key)
 
-    def answer() -> bool:
+    def answer() -> str:
         rows = pending.get()
-        run.has_rejections = bool(rows[0][0])
-        switches = [KillSwitch(scope=s, target=t, trial_at=at) for _, s, t, at in rows if s]
-        return any(switch.stops(run, tool) for switch in switches)
+        run.has_rejections, in_force = bool(rows[0][0]), rows[0][1]
+        switches = [KillSwitch(scope=s, target=t, trial_at=at) for *_, s, t, at in rows if s]
+        if any(switch.stops(run, tool) for switch in switches):
+            return KILLED
+        run.heed(in_force)
+        return run.switched_off(tool)
 
     return Pending(answer)
 
@@ -77,14 +77,15 @@ def _before_a_write() -> QuerySet[Any]:
     stands = FilteredRelation("kill_switches", condition=Q(kill_switches__released_at=None))
     about = has_rejections(workspace=Param("workspace"), subject=Param("subject"))
     here = Workspace.objects.filter(pk=Param("workspace")).annotate(standing=stands, rejected=about)
-    return here.values_list("rejected", "standing__scope", "standing__target", "standing__trial_at")
+    switch = [f"standing__{name}" for name in ("scope", "target", "trial_at")]
+    return here.values_list("rejected", "policy__sha256", *switch)
 
 
 _BEFORE_A_WRITE = CompiledSelect(_before_a_write)
 
 
-def fetch_switch_for_request(run: Run, tool: str) -> Pending[KillSwitch | None]:
-    """Fetch the switch that holds a new request, and keep others from opening one meanwhile.
+def fetch_switch_for_request(run: Run, tool: str) -> Pending[str]:
+    """Fetch what stops a new request's call, and keep others from opening one meanwhile.
 
     In the order of a press, as the same transaction may start a write of a parallel flow.
     """

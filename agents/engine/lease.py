@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -61,6 +61,7 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
         if not vars(run).pop("is_placed"):  # nothing runs under another workspace's rules
             _stop_misplaced(run, at)
             return None
+        run.heed(vars(run).pop("in_force"))
         with Commit(run, at=at, lease=lease) as commit:
             commit.change(
                 state=RunState.RUNNING,
@@ -85,6 +86,7 @@ _CLAIMABLE = CompiledSelect(
             rejected_before=has_rejections(
                 workspace=OuterRef("workspace"), subject=OuterRef("subject_key")
             ),
+            in_force=F("workspace__policy__sha256"),
         )
         .select_for_update(of=("self",))
     )

@@ -7,6 +7,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache, partial
@@ -22,7 +23,7 @@ from django.db.models.functions import Now
 from agents.core.actions import Action
 from agents.core.calls import CallTarget
 from agents.core.json_forms import decode
-from agents.core.limits import Limits, read_limits
+from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.redact import Naming, Pseudonyms, has_name, name_of
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, EffectState, RunState
@@ -110,6 +111,8 @@ class Run(models.Model):
 
     # Whether a reviewer rejected something about its subject of late, as far as its worker knows.
     has_rejections = False
+    # The version in force, where its worker last read another one than the run's.
+    _in_force: PolicyVersion | None = None
 
     class Meta:
         constraints = [
@@ -224,7 +227,30 @@ class Run(models.Model):
         held = fetch_now(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
         if not held:
             raise LostRun(self.pk)
-        [(_, self.event_count, self.head_hash)] = held
+        [(_, self.event_count, self.head_hash, in_force)] = held
+        self.heed(in_force)
+
+    def heed(self, in_force: str | None) -> None:
+        """Remember the version in force, by its digest: a tool that it has off is off at once."""
+        if in_force in (None, self.policy.sha256):
+            self._in_force = None
+        elif self._in_force is None or self._in_force.sha256 != in_force:
+            self._in_force = PolicyVersion.objects.filter(sha256=in_force).first()
+
+    def switched_off(self, tool: str) -> str:
+        """Return why a tool may not be called since its run began, or "".
+
+        All other limits and rules stay those of the run's version.
+        """
+        version = self._in_force
+        if version is None or self.limits.profile == "reference":
+            return ""
+        with suppress(BadPolicy):  # one that cannot be read allows nothing
+            if not version.limits().covers(self.desk, self.pattern):
+                return ""  # dropped, for new runs only
+            if tool in version.limits_of(self.pattern, self.desk).executable:
+                return ""
+        return f"tool_off:{tool}"
 
     def move(
         self, to: RunState, *, at: datetime, facts: Json = None, actor: str = "", **columns: object
@@ -286,11 +312,12 @@ def _updating(names: frozenset[str]) -> CompiledUpdate:
 
 
 _AGAIN_OF = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("again_of"))
-_HELD = CompiledSelect(
+_HELD: CompiledSelect[Any] = CompiledSelect(
     lambda: (
         Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)
-        .select_for_update()
-        .only("event_count", "head_hash")
+        .select_for_update(of=("self",))
+        .annotate(in_force=F("workspace__policy__sha256"))
+        .values_list("pk", "event_count", "head_hash", "in_force")
     )
 )
 

@@ -98,6 +98,7 @@ _ENDS = {
     "llm_stray_call": "The model left a tool call or its reasoning in the text of its answer.",
     "llm_empty": "The model's answer was empty.",
     "tool_denied": "The policy does not allow {0} to run.",
+    "tool_off": "The policy in force has {0} switched off.",
     "tool_missing": "This installation has no tool {0}.",
     "tool_bad_args": "{0} was called with arguments that it does not take.",
     "tool_bad_result": "{0} returned something that cannot be used.",

@@ -11,6 +11,7 @@ from django.db import transaction
 from agents.core.compat_0_2 import policy_document
 from agents.core.notifications import Kind
 from agents.core.requests import Json
+from agents.engine.kill_switch import keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import PolicyDraft, PolicyVersion, Role, Workspace
 from agents.publishing.versions import check_document, publish_policy, seq_in_force, tell
@@ -69,6 +70,7 @@ def ask_second(draft: PolicyDraft, *, by: User, at: datetime) -> None:
 def publish_draft(draft: PolicyDraft, *, by: User, at: datetime) -> PolicyVersion:
     """Publish a draft, and end it. Raises Refused."""
     with transaction.atomic():
+        keep_writes_out(draft.workspace)  # before its row, as everywhere
         held = _lock_draft(draft, by)
         _check_base(held)
         if not held.reason:

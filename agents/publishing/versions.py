@@ -15,6 +15,7 @@ from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
 from agents.core.money import is_currency
 from agents.core.notifications import Kind
 from agents.core.requests import Json
+from agents.engine.kill_switch import keep_writes_out
 from agents.models import Event, Membership, Notification, PolicyVersion, Role, Team, Workspace
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
@@ -44,6 +45,7 @@ def publish_policy(
     document is what the desks `brings` bring along, or the only admin says why: `alone`.
     """
     with transaction.atomic():
+        keep_writes_out(workspace)  # none that begins later calls a tool that is off from now on
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
         require_member(locked, by, Role.ADMIN)
         limits = check_document(locked, document)

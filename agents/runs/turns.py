@@ -260,7 +260,7 @@ def _standing(
     An earlier call that failed was repeated.
     """
     calls = [step for step in steps if step.kind in ("ask", "use")]
-    if calls and calls[-1].failed == "killed":
+    if calls and _is_stopped(calls[-1]):
         return "block", "Stopped"  # a person said no; nothing failed
     if calls and (calls[-1].failed or (errors_fail and _is_error(calls[-1]))):
         return "failed", "Failed"
@@ -280,7 +280,12 @@ def _is_error(call: Step) -> bool:
 
 def _role_of_call(step: Step) -> str:
     """Return the role of a failed call, even if another one followed; "" without one."""
-    return "failed" if step.failed and step.failed != "killed" else ""
+    return "failed" if step.failed and not _is_stopped(step) else ""
+
+
+def _is_stopped(call: Step) -> bool:
+    """Tell whether an admin had stopped or switched off what it called."""
+    return call.failed.partition(":")[0] in ("killed", "tool_off")
 
 
 def _unreviewed(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, Json]:

@@ -12,10 +12,13 @@ from agents.core.requests import Stop
 from agents.core.reviews import Facts
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.scenarios import WORKERS
+from agents.models import Role
 from agents.policies import review
 from agents.shell import refusal
 from agents.tools import specs
-from tests.engine.scene import set_scene
+from tests.engine.scene import REFUND_500, go, payments, set_scene
+from tests.engine.test_external import LOOK, Session
+from tests.limits import with_part
 
 LIMITS = STRICT.of("orchestrator", "refunds")
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
@@ -31,6 +34,27 @@ def test_nothing_is_switched_off_for_one_run_outside_a_demo() -> None:
         scene.launch(
             "Prepare the report.", pattern="orchestrator", subject=None, off=("inventory_worker",)
         )
+
+
+@pytest.mark.both
+@pytest.mark.django_db(transaction=True)
+def test_a_tool_is_off_at_the_next_call_of_open_runs() -> None:
+    scene = set_scene()
+    session, waiting, chief = Session(scene), go(scene.launch()), scene.add("chief", Role.ADMIN)
+    queued = scene.launch(REFUND_500)
+    assert session.propose("k0", LOOK)["status"] == "executed"
+    scene.decide(waiting)
+
+    off = ["issue_refund", "get_refund_context"]
+    scene.publish(with_part(off=off, limits={"auto_limit_minor": 0}).as_json(), chief)
+    ended, again = go(waiting), session.propose("k1", LOOK)
+
+    assert (ended.stop_reason, payments(ended)) == ("tool_off:issue_refund", [])
+    assert again["reason"] == "tool_off:get_refund_context"
+    assert again["sentence"].endswith("has get refund context switched off.")
+    scene.publish(with_part(limits={"auto_limit_minor": 0}).as_json(), chief)
+    assert session.propose("k2", LOOK)["status"] == "executed"
+    assert payments(go(queued)) == [50000]  # by its own version's limit
 
 
 WORDS = st.sampled_from([*WORKERS, "rm_worker", "", " sales_worker "])

@@ -119,9 +119,16 @@ MUTANTS = (
     Mutant(
         "the gateway does not look for a kill switch",
         "agents/engine/tools/admission.py",
-        "if is_stopped.get():",
-        "if False:",
+        "if why := stopped.get():",
+        "if why := False:",
         "tests/engine/test_kill_switch.py",
+    ),
+    Mutant(
+        "a tool that is switched off stays on in open runs",
+        "agents/models/runs.py",
+        "if version is None or self.limits.profile",
+        "if version or self.limits.profile",
+        "tests/engine/test_switched_off.py -k open_runs",
     ),
     Mutant(
         "a kill switch on trial lets older runs write",

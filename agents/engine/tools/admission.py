@@ -112,7 +112,7 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     call, registered = Call(request.tool, request.args), tools_of(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
     args = RunBorder(journal.run).resolve(request.args)
-    if reason:
+    if reason := reason or journal.run.switched_off(request.tool):
         return reason
     tool = registered[request.tool]
     if not tool.accepts(args):
@@ -149,11 +149,11 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             before=EarlierReview((allowing.reply or {})["facts"], allowing.begun_at),
         )
         # Under the locks, rejections since the review bind too.
-        is_stopped = fetch_standing(run, request.tool)
+        stopped = fetch_standing(run, request.tool)
     if gone.get():
         return why_withdrawn(run, turn, by_agent=tool.by_agent)
-    if is_stopped.get():
-        return "killed"
+    if why := stopped.get():
+        return why
     try:
         facts, resource = gathered.get()
     except StaleLookup:  # waiting for the lock took too long: look up again

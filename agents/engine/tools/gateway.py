@@ -264,10 +264,10 @@ async def _settle_cut(tool: DeskTool, call: DeskCall, journal: Journal) -> CallO
     outcome = await _find_outcome(tool, call) if tool.find else None
     if outcome:
         return outcome
-    switch = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
-    if not switch:
+    stopped = await journal.transact(lambda commit: switch_against(commit.run, tool.name))
+    if not stopped:
         return None
-    settled = await _settle_failure(tool, call, "killed")
+    settled = await _settle_failure(tool, call, stopped)
     return _UNKNOWN if settled.state is EffectState.REFUSED and not tool.release else settled
 
 
