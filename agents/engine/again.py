@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from agents.core.limits import Limits
+from agents.core.limits import BadPolicy, Limits
 from agents.core.reviews import ReviewResult, consent_of
 from agents.engine.redaction import RunBorder
-from agents.engine.turns.advance import brief_of
+from agents.engine.turns.advance import limits_in
 from agents.models import Run, Step
 from agents.models.runs import ValuesLocked, pseudonyms_of
 from agents.policies import NO_CONSENT
-from agents.policies.again import CannotJudge, is_same, judge_again
+from agents.policies.again import CannotJudge, judge_again
 from agents.sdk.desk import DESKS
 
 EMPTIED = "Its run was archived or erased."
@@ -20,41 +19,45 @@ LOCKED = "The key of its stored values is missing."
 
 
 def rulings_again(
-    run: Run, steps: Sequence[Step], limits: Limits | None = None
-) -> Iterator[tuple[Step, ReviewResult | str]]:
-    """Yield each review of a run with its ruling under `limits`, or why there is none.
+    run: Run,
+    steps: Sequence[Step],
+    *others: Limits,
+    wanted: Callable[[Step], bool] = lambda _: True,
+) -> Iterator[tuple[Step, list[ReviewResult] | str]]:
+    """Yield each wanted review of a run with its rulings, or why there are none.
 
-    Without `limits`, under those of the run: then it is the stored one, or there is none. Under
-    others, first make sure of that. `steps` are all of the run's.
+    The first ruling is the stored one; after it come those under `others`, of the run's pattern and
+    desk. `steps` are all of the run's.
     """
     known = {step.key: step for step in steps}
+    others = tuple(limits_in(run, one) for one in others)
     for step in steps:
         if step.kind != "review" or step.ended_at is None or step.failed:
             continue
+        if step.asked and not wanted(step):
+            continue
         try:
-            yield step, _ruling_again(run, step, known, limits)
+            yield step, _again(run, step, known, others)
         except CannotJudge as no:
             yield step, str(no)
 
 
-def _ruling_again(
-    run: Run, step: Step, known: dict[str, Step], limits: Limits | None
-) -> ReviewResult:
+def _again(
+    run: Run, step: Step, known: dict[str, Step], others: Sequence[Limits]
+) -> list[ReviewResult]:
     if run.is_emptied or not step.reply:
         raise CannotJudge(EMPTIED)
     if run.desk not in DESKS:
         raise CannotJudge("Its desk is not installed.")
     try:
         pseudonyms_of(run)
+        then = limits_in(run)
     except ValuesLocked as error:
         raise CannotJudge(LOCKED) from error
+    except BadPolicy as error:
+        raise CannotJudge("This release cannot read its version.") from error
     consent, granted = NO_CONSENT, known.get(step.asked.get("granted") or "")
     if granted:
         consent = consent_of(granted.asked["review"], granted.reply)
-    about: Any = {"border": RunBorder(run), "consent": consent}
-    then = judge_again(DESKS[run.desk], step.asked, step.reply, brief_of(run).limits, **about)
-    if not is_same(then, step.reply):
-        raise CannotJudge("What it depended on has changed since.")
-    if limits is None:
-        return then
-    return judge_again(DESKS[run.desk], step.asked, step.reply, limits, **about)
+    desk, border = DESKS[run.desk], RunBorder(run)
+    return judge_again(desk, step.asked, step.reply, then, others, border=border, consent=consent)

@@ -5,6 +5,7 @@ The reader of stored facts stands here; `core.reviews` and `engine.desk.facts` w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, cast, get_type_hints
@@ -22,6 +23,7 @@ from agents.sdk.desk import Desk
 from agents.sdk.rules import NO_CASE, Case
 
 FAILED = "rule_failed"
+FAILS = "A rule cannot be asked any more."
 _BESIDE = ("desk", "border", "once")  # fields of facts that are never stored
 
 
@@ -33,25 +35,34 @@ def judge_again(
     desk: Desk,
     asked: Json,
     reply: Json,
-    limits: Limits,
+    then: Limits,
+    others: Sequence[Limits] = (),
     *,
     border: Border,
     consent: Consent = NO_CONSENT,
-) -> ReviewResult:
-    """Judge a stored review again by `limits`, from its `asked` and `reply` alone.
+) -> list[ReviewResult]:
+    """Judge a stored review by `then` and by `others`, from its `asked` and `reply` alone.
 
-    `limits` are those of its pattern and desk, `border` is its run's, and `consent` is what a
-    person gave in the step that `asked["granted"]` names. Only if the version that it was judged
-    under gives the stored ruling again (`is_same`), the ruling under another says anything. Raises
-    CannotJudge.
+    All are limits of its pattern and desk, `border` is its run's, and `consent` is what a person
+    gave in the step that `asked["granted"]` names. The rulings under others say something only as
+    `then`, under which it was judged, gives the stored one again. Raises CannotJudge.
     """
     action: Action = asked["action"]
     facts = read_facts(desk, action, reply["facts"], border)
     named = None if asked.get("granted") else _named_in(reply)
-    judged = review(action, facts, limits, consent=consent, named=named)
+    judged = review(action, facts, then, consent=consent, named=named)
     if any(one.reason == FAILED for one in judged.rulings) and not _has_failed(reply):
-        raise CannotJudge("A rule cannot be asked any more.")
-    return judged
+        raise CannotJudge(FAILS)
+    if not is_same(judged, reply):
+        raise CannotJudge("What it depended on has changed since.")
+    found = [judged]
+    for limits in others:
+        known = limits == then  # most runs follow the version in force
+        ruled = judged if known else review(action, facts, limits, consent=consent, named=named)
+        if any(one.reason == FAILED for one in ruled.rulings):
+            raise CannotJudge(FAILS)
+        found.append(ruled)
+    return found
 
 
 def is_same(judged: ReviewResult, reply: Json) -> bool:

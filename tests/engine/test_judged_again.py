@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.core.requests import Json
-from agents.core.reviews import Facts, Open, ReviewResult
+from agents.core.reviews import Facts, Open
 from agents.desks.refunds.limits import STRICT
 from agents.engine.again import rulings_again
 from agents.models import Run
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def decisions(run: Run, limits: Any = None) -> list[str]:
     steps = list(run.steps.order_by("position"))
-    found = [ruled for _, ruled in rulings_again(run, steps, limits)]
-    return [one.decision if isinstance(one, ReviewResult) else one for one in found]
+    found = [ruled for _, ruled in rulings_again(run, steps, *filter(None, [limits]))]
+    return [one if isinstance(one, str) else one[-1].decision for one in found]
 
 
 def test_ruling_is_judged_under_another_version(scene: Scene) -> None:

@@ -145,11 +145,7 @@ def brief_of(run: Run) -> patterns.Brief:
     extra = run.simulation.get("tool_arg_types", {})
     of_run = tools_of(run)
     known = {name: tool.spec for name, tool in of_run.items()}
-    limits, by_agent = run.limits, {name for name, tool in of_run.items() if tool.by_agent}
-    # No agent could. Without such tools, all such runs get these limits.
-    if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):
-        offered = tuple(name for name in limits.proposable if name not in by_agent)
-        limits = replace(limits, proposable=offered)
+    limits, by_agent = limits_in(run), {name for name, tool in of_run.items() if tool.by_agent}
     declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
     return patterns.Brief(
         goal=run.goal,
@@ -168,6 +164,17 @@ def brief_of(run: Run) -> patterns.Brief:
         workflow=declared,
         inputs=inputs,
     )
+
+
+def limits_in(run: Run, limits: Limits | None = None) -> Limits:
+    """Return limits, by default the run's, as they hold for its agent. Raises BadPolicy."""
+    limits = limits or run.limits
+    by_agent = {name for name, tool in tools_of(run).items() if tool.by_agent}
+    # No agent could. Without such tools, all such runs get these limits.
+    if run.pattern != EXTERNAL and by_agent.intersection(limits.proposable):
+        offered = tuple(name for name in limits.proposable if name not in by_agent)
+        limits = replace(limits, proposable=offered)
+    return limits
 
 
 def _told_of(run: Run) -> Json:
