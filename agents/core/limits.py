@@ -61,6 +61,7 @@ class LimitField:
     most: Any = None
     below: str = ""  # the name of a limit that it may not exceed
     says: str = ""  # what it does, in a sentence with a place for its value
+    gathered: bool = False  # facts are gathered by it, so stored ones do not show another value
 
 
 REPLAYS = "Compatibility with recorded cases"  # no published policy has them
@@ -76,6 +77,7 @@ def _limit(
     unit: str = "",
     name: str = "",
     least: int | None = None,
+    gathered: bool = False,
 ) -> Any:
     """Declare a limit: its default, its label and its help.
 
@@ -83,7 +85,7 @@ def _limit(
     document, if another than the field's. A version with less than `least` is not published.
     """
     words: dict[str, Json] = {"topic": topic, "label": label, "help": help, "unit": unit}
-    words |= {"name": name, "least": least}
+    words |= {"name": name, "least": least, "gathered": gathered}
     given = {"default_factory": default} if callable(default) else {"default": default}
     return field(**given, metadata=words)
 
@@ -333,6 +335,7 @@ class Limits:
         "In this period, what was paid for the same thing without approval counts as one sum, and "
         "so does what one reviewer approved: a large amount cannot be split into small ones.",
         unit="days",
+        gathered=True,
     )
     required: _Names = _of_desk(
         "Required sources",

@@ -357,16 +357,18 @@ def limit(
     most: Any = None,
     below: str = "",
     says: str = "",
+    gathered: bool = False,
 ) -> Any:
     """Declare a limit of a desk: its default, and its label and help for admins.
 
     `says` is what it does, with its value at {}: "Loans up to {} are free."
 
     A `hidden` one is on no page and in no policy that the desk begins with. No version is published
-    in which it is above `most`, of its own type, or above the limit that `below` names.
+    in which it is above `most`, of its own type, or above the limit that `below` names. Facts are
+    gathered by a `gathered` one: what another value would have done is then not known.
     """
     words = {"label": label, "help": help, "hidden": hidden, "most": most, "below": below}
-    return field(default=default, metadata={**words, "says": says})
+    return field(default=default, metadata={**words, "says": says, "gathered": gathered})
 
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:

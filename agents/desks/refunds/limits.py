@@ -49,7 +49,7 @@ class RefundLimits:
         "A refund of a charge older than this is blocked.",
         says="Charges of the last {} can be refunded.",
     )
-    rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True)
+    rolling_days: Days = limit(Days(30), "Refunds are added up over", hidden=True, gathered=True)
 
 
 # The shipped policy. Its limits are those above.
