@@ -8,6 +8,7 @@ from tests.mutants.people import PEOPLE
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
 from tests.mutants.tiers import TIERS
+from tests.mutants.whatif import WHATIF
 from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(ON_POSTGRES, reason="found on SQLite already")]
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(ON_POSTGRES, reason="found on
     "mutant",
     [
         pytest.param(one, id=one.name)
-        for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE, *HANDOVER)
+        for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE, *HANDOVER, *WHATIF)
     ],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:

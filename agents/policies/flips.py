@@ -1,0 +1,177 @@
+"""The effect of another version: which runs it flips, with their money and people.
+
+Pure: rulings go in, numbers come out, and no text of a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from agents.core.actions import Action
+from agents.core.limits import LIMITS, Limits
+from agents.core.requests import Json
+from agents.core.reviews import ReviewResult
+from agents.sdk.desk import DESKS, rules_at
+
+ALONE, WAITS, BLOCKED = "alone", "waits", "blocked"
+_OUTCOMES = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
+_READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
+_TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
+_MOST = 20  # flips that are kept one by one
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One ruling on what an agent proposed, under both versions, and its outcome then.
+
+    Amounts are in minor units of `currency`; `people` is the state of the request, or "".
+    """
+
+    position: int
+    tool: str  # "": an answer
+    was: ReviewResult
+    would: ReviewResult
+    currency: str = ""
+    asked: int = 0
+    granted: int = 0
+    executed: int = 0
+    people: str = ""
+
+
+@dataclass
+class _FlipRow:
+    """The runs that flip in one way. The three sums are never added to each other."""
+
+    runs: int = 0
+    asked: int = 0
+    granted: int = 0
+    executed: int = 0
+    people: Counter[str] = field(default_factory=Counter)
+
+    def add(self, one: Proposal) -> None:
+        self.runs += 1
+        self.asked += one.asked
+        self.granted += one.granted
+        self.executed += one.executed
+        self.people[one.people] += 1
+
+
+@dataclass
+class FlipTable:
+    """Counts run after run; `as_json` is what is kept."""
+
+    rulings: int = 0
+    runs: int = 0
+    rows: dict[tuple[str, ...], _FlipRow] = field(default_factory=lambda: defaultdict(_FlipRow))
+    of: Counter[tuple[str, ...]] = field(default_factory=Counter)  # runs by what was
+    same: Counter[tuple[str, str]] = field(default_factory=Counter)
+    both: Counter[str] = field(default_factory=Counter)  # what people did where both ask them
+    unknown: Counter[str] = field(default_factory=Counter)
+    flips: list[tuple[str, int, tuple[str, ...], int, str]] = field(default_factory=list)
+
+    def add(self, run: str, desk: str, proposals: Iterable[Proposal | str]) -> None:
+        """Count a run once, by its first flip. A text is why a ruling cannot be judged again."""
+        known: list[Proposal] = []
+        for one in proposals:
+            if isinstance(one, str):
+                self.unknown[one.partition(":")[0]] += 1  # the rest may quote what is stored
+            else:
+                known.append(one)
+        self.rulings += len(known)
+        self.runs += bool(known)
+        self.of.update({(desk, one.tool, one.currency, outcome(one.was)) for one in known})
+        for one in known:
+            was, would = outcome(one.was), outcome(one.would)
+            if was == would == WAITS:
+                self.both[one.people] += 1
+            if was != would:
+                rule = (one.was if would == ALONE else one.would).deciding.rule
+                key = (desk, one.tool, one.currency, was, would, rule)
+                self.rows[key].add(one)
+                self.flips.append((run, one.position, key, one.asked, one.people))
+                return
+        other = next((one for one in known if one.was.action != one.would.action), None)
+        if other:
+            self.same[desk, other.tool] += 1
+
+    def as_json(self) -> dict[str, Json]:
+        keys = sorted(self.rows, key=lambda key: (-self.rows[key].runs, key))
+        names = ("desk", "tool", "currency", "was", "would", "rule")
+        rows: list[dict[str, Json]] = [
+            {**dict(zip(names, key, strict=True)), **vars(self.rows[key]), "of": self.of[key[:4]]}
+            for key in keys
+        ]
+        numbers = {key: number for number, key in enumerate(keys)}
+        return {
+            "runs": self.runs,
+            "rulings": self.rulings,
+            "rows": [{**row, "people": dict(row["people"])} for row in rows],
+            "same": [[*key, count] for key, count in sorted(self.same.items())],
+            "both": dict(self.both),
+            "unknown": dict(self.unknown),
+            "flips": [
+                [run, position, numbers[key], asked, people]
+                for run, position, key, asked, people in _in_order(self.flips)[:_MOST]
+            ],
+        }
+
+
+def outcome(result: ReviewResult) -> str:
+    return _OUTCOMES[result.decision]
+
+
+def _in_order(flips: Sequence[tuple[str, int, tuple[str, ...], int, str]]) -> list[Json]:
+    """Order flips: those that people turned down first, then the largest, one of each rule."""
+    ordered = sorted(flips, key=lambda one: (one[4] not in _TURNED_DOWN, -one[3], one[0]))
+    first = {one[2][-1]: one for one in reversed(ordered)}.values()
+    return sorted(ordered, key=lambda one: one not in first)
+
+
+def concerned(desk: str, was: Limits, would: Limits) -> Callable[[Action], bool] | None:
+    """Return which actions of a desk the second version could judge otherwise; None: no action.
+
+    Both are limits of one pattern at the desk.
+    """
+    known, rules = rules_at(desk), {*was.rules, *would.rules}
+    changed = {*was.rules} ^ {*would.rules}
+    if was.part_of(desk, "limits") != would.part_of(desk, "limits"):
+        changed |= {name for name in rules if _reads_limits(desk, name)}
+    is_wide = was.caps_of(desk) != would.caps_of(desk) or any(
+        getattr(was, name) != getattr(would, name) for name in _READ_BY_RULES
+    )
+    checks: list[Any] = [getattr(known.get(name), "concerns", None) for name in changed]
+    if is_wide or None in checks:  # a rule of the console judges every action
+        return lambda _: True
+    if not checks:
+        return None
+    return lambda action: any(one(action.get("kind"), str(action.get("name"))) for one in checks)
+
+
+def _reads_limits(desk: str, rule: str) -> bool:
+    own = DESKS[desk].rules.get(rule)
+    return own is not None and "limits" in own.takes
+
+
+def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]]:
+    """Return the labels of changed limits whose effect rules do not show.
+
+    First those by which facts were gathered, so that nothing stored says what would have been; then
+    those that no rule reads.
+    """
+    kind = DESKS[desk].limits_type if desk in DESKS else None
+    words = {one.name: one.metadata for one in (fields(kind) if kind else ())}
+    held = [one.part_of(desk, "limits") for one in (was, would)]
+    changed = [name for name in {**held[0], **held[1]} if held[0].get(name) != held[1].get(name)]
+    own = [words[name] for name in changed if name in words]
+    unknown = [one["label"] for one in own if one.get("gathered")]
+    others: list[str] = []
+    flat = [{**vars(one), **vars(one.reference)} for one in (was, would)]
+    for name, limit in LIMITS.items():
+        kept = {"tools": "proposable", "off": "executable"}.get(name, name)
+        is_shown = not limit.label or kept in _READ_BY_RULES
+        if not is_shown and flat[0].get(kept) != flat[1].get(kept):
+            (unknown if limit.gathered else others).append(limit.label)
+    return unknown, others

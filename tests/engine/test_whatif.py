@@ -1,0 +1,162 @@
+"""A draft is tried on stored runs: what it flips is what a launch under it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents.audit.erasing import erase_subject
+from agents.core.limits import Limits
+from agents.desks.refunds.limits import STRICT
+from agents.models import Run, Step, Workspace
+from agents.policies.again import FAILS
+from agents.policies.flips import ALONE, BLOCKED, WAITS
+from agents.publishing.whatif import judge_period
+from tests.database import make_once
+from tests.engine.scene import REFUND_500, Scene, go
+from tests.limits import with_limits, with_part
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OF_800 = REFUND_500.replace("500", "800")
+REFUND_1500 = REFUND_500.replace("500", "1500")
+GOALS = (REFUND_500, OF_800, REFUND_1500)
+
+
+def without(*rules: str) -> Limits:
+    return with_part(rules=[one for one in STRICT.desks["refunds"]["rules"] if one not in rules])
+
+
+DRAFTS = {
+    "lower": with_limits(auto_limit_minor=60_000),
+    "lowest": with_limits(auto_limit_minor=0),
+    "higher": with_limits(auto_limit_minor=150_000),
+    "less in a run": with_limits(run_limit_minor=70_000),
+    "shorter window": with_limits(window_days=0),
+    "no limit": without("refunds.auto_limit"),
+    "no floor": without("refunds.unattended_total", "refunds.amount_named"),
+    "no caps": with_part(caps={}),
+    "caps": with_part(caps={"USD": {"launcher_daily_minor": 1, "workspace_daily_minor": 1}}),
+    "no rule": with_part(rules=[]),
+}
+
+
+@pytest.fixture
+def tried(scene: Scene) -> Scene:
+    """Return a workspace with four refunds: two paid alone, one lowered to 800, one that waits."""
+
+    def make() -> Scene:
+        for goal in (*GOALS, REFUND_1500):
+            go(scene.launch(goal))
+        first = Run.objects.filter(goal=REFUND_1500).earliest("created_at")
+        scene.decide(first)
+        go(first)
+        return scene
+
+    return make_once("tried", make)
+
+
+def judged(
+    scene: Scene, would: Limits, was: Limits = STRICT, until: datetime | None = None
+) -> dict[str, Any]:
+    until = until or timezone.now()
+    since = until - timedelta(days=14)
+    return judge_period(scene.workspace, was, would, since=since, until=until)
+
+
+def rows(found: dict[str, Any], *names: str) -> list[list[Any]]:
+    return [[row[name] for name in names] for row in found["rows"]]
+
+
+SUMS = ("was", "would", "runs", "of", "asked", "granted", "executed", "people")
+
+
+def test_lower_limit_flips_what_was_paid(tried: Scene) -> None:
+    found = judged(tried, DRAFTS["lower"])
+
+    alone = ["alone", "waits", 1, 2, 80_000, 0, 80_000, {"": 1}]
+    assert rows(found, *SUMS) == [alone]
+    assert (found["both"], found["unknown"]) == ({"adjusted": 1, "open": 1}, {})
+    [[run, position, *_]] = found["flips"]
+    assert Run.objects.get(pk=run).goal == OF_800
+    assert Step.objects.get(run=run, position=position).kind == "review"
+
+
+def test_higher_limit_says_what_people_did(tried: Scene) -> None:
+    """The call that followed a person's decision is no second proposal."""
+    found = judged(tried, DRAFTS["higher"])
+
+    people = {"adjusted": 1, "open": 1}
+    assert rows(found, *SUMS) == [["waits", "alone", 2, 2, 300_000, 80_000, 80_000, people]]
+
+
+def test_was_is_the_version_in_force(tried: Scene) -> None:
+    """What changed before the draft was begun is not told as the draft's."""
+    assert judged(tried, DRAFTS["lower"], was=DRAFTS["lower"])["rows"] == []
+    back = judged(tried, STRICT, was=DRAFTS["lower"])
+    assert rows(back, "was", "would", "runs") == [["waits", "alone", 1]]
+
+
+def test_other_workspaces_and_times_are_left_out(tried: Scene) -> None:
+    other = Workspace.objects.create(
+        name="Other", slug="other", book=tried.workspace.book, created_at=timezone.now()
+    )
+    assert judged(replace(tried, workspace=other), DRAFTS["lower"])["runs"] == 0
+    before = Run.objects.earliest("created_at").created_at
+    old = judged(tried, DRAFTS["lower"], until=before)
+    assert (old["runs"], old["rows"]) == (0, [])
+
+
+def test_rule_that_raises_is_no_flip(tried: Scene) -> None:
+    found = judged(tried, with_limits(auto_limit_minor="much"))
+
+    assert (found["rows"], found["unknown"]) == ([], {FAILS: 4})
+
+
+def test_gathered_limit_is_not_known(tried: Scene) -> None:
+    found = judged(tried, with_part(rolling_days=7, off=["issue_refund"]))
+
+    assert found["gathered"] == ["Amounts are added up over"]
+    assert found["untried"] == ["Tools that are off"]
+    assert found["rulings"] == 0
+
+
+def test_emptied_runs_are_counted(tried: Scene) -> None:
+    Run.objects.filter(goal=REFUND_500).update(archived_at=timezone.now())
+    assert judged(tried, DRAFTS["lowest"])["archived"] == 1
+    Run.objects.exclude(goal=REFUND_500).filter(ended_at=None).update(subject_key="7")
+    about: dict[str, Any] = {"workspace": tried.workspace, "desk": "refunds", "key": "42"}
+    erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
+    found = judged(tried, DRAFTS["lowest"])
+    assert (found["archived"], found["erased"], found["runs"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("name", DRAFTS)
+def test_launch_under_a_draft_does_the_same(tried: Scene, name: str) -> None:
+    """An independent replay: the same goals with the same books, launched under the draft."""
+    found = judged(tried, DRAFTS[name])
+
+    expected = set()
+    for goal in GOALS:
+        was = Run.objects.filter(goal=goal).earliest("created_at")
+        ours, theirs = outcomes(was), outcomes(go(tried.launch_under(DRAFTS[name], goal)))
+        flips = [
+            (ours[key], theirs[key]) for key in ours if ours[key] != theirs.get(key, ours[key])
+        ]
+        expected |= {(str(was.pk), *pair) for pair in flips[:1]}
+    by_row = [(row["was"], row["would"]) for row in found["rows"]]
+    second = str(Run.objects.filter(goal=REFUND_1500).order_by("created_at")[1].pk)
+    flips = [(run, *by_row[row]) for run, _, row, *_ in found["flips"] if run != second]
+    assert (set(flips), found["unknown"]) == (expected, {})
+
+
+def outcomes(run: Run) -> dict[str, str]:
+    """Return what became of each proposal before a person's answer, by its place in the run."""
+    words = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
+    reviews = run.steps.filter(kind="review").order_by("position")
+    own = [one for one in reviews if one.reply and not one.asked.get("granted")]
+    return {one.key: words[(one.reply or {})["decision"]] for one in own}
