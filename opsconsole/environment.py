@@ -130,10 +130,10 @@ class Environment:
             periods.append((since, until))
         return periods
 
-    def pairs(self, name: str) -> dict[str, str]:
+    def pairs(self, name: str, *default: str) -> dict[str, str]:
         """Return the parts of a list, each NAME=VALUE."""
         pairs = {}
-        for part in self.items(name):
+        for part in self.items(name, default=default):
             key, equals, value = part.partition("=")
             if not (key and equals and value):
                 raise _wrong(name, part, "a list of NAME=VALUE, separated by commas")

@@ -226,6 +226,8 @@ OPSCONSOLE_SSO_NAME = _env.text("OPSCONSOLE_SSO_NAME", "your organisation")
 OPSCONSOLE_SSO_TENANT = _env.pairs("OPSCONSOLE_SSO_TENANT")
 #: Claim of the ID token that names a person's groups; for Google, `hd`.
 OPSCONSOLE_SSO_GROUPS = _env.text("OPSCONSOLE_SSO_GROUPS", "groups")
+#: Claims of the ID token, any of which says that the provider saw a second factor.
+OPSCONSOLE_SSO_FACTOR = _env.pairs("OPSCONSOLE_SSO_FACTOR", "amr=mfa")
 #: The one user who may sign in with a password then; see `manage.py break_glass`.
 OPSCONSOLE_SSO_BREAK_GLASS = _env.text("OPSCONSOLE_SSO_BREAK_GLASS")
 #: How long a sign-on lasts, within the limits of every session.

@@ -122,6 +122,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     policy, book = workspace.policy, workspace.book
     row: Row = {"slug": workspace.slug, "policy": policy.number if policy else None}
     row["second_factor_roles"] = workspace.second_factor_roles
+    row["counts_provider_factor"] = workspace.counts_provider_factor
     if policy:
         row["workspace of its policy"] = Derived(policy.workspace_id, workspace.pk)
     row["is_demo"] = Derived(workspace.is_demo, book.is_isolated)

@@ -283,4 +283,4 @@ def _user_of(cookie: str) -> User | None:
     user = get_user(request)
     if not isinstance(user, User) or is_over(request.session):
         return None
-    return None if second_factor.lacks_factor(user, access.parts_of(user)) else user
+    return None if second_factor.lacks_factor(user, request.session) else user

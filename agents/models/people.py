@@ -47,6 +47,7 @@ class Workspace(models.Model):
         "agents.PolicyVersion", models.PROTECT, null=True, related_name="+"
     )  # the version that new runs pin
     second_factor_roles = models.JSONField(default=list, db_default=[])  # roles that must have one
+    counts_provider_factor = models.BooleanField(default=False, db_default=False)  # of a sign-on
     event_count = models.PositiveBigIntegerField(default=0)  # of events that belong to no run
     head_hash = models.CharField(max_length=64, blank=True)  # of the newest of them
     created_at = models.DateTimeField()

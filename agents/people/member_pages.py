@@ -99,8 +99,8 @@ def require_factor(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to_staff(user, _chosen_slug(request))
     try:
-        roles = _read_factor_roles(request.POST)
-        second_factor.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
+        required = _read_factor(request.POST)
+        second_factor.require_factor(workspace=workspace, by=user, at=timezone.now(), **required)
     except (BadForm, Refused) as no:
         return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
@@ -442,10 +442,12 @@ def _read_team(posted: QueryDict, part: Membership) -> Team:
     return team
 
 
-def _read_factor_roles(posted: QueryDict) -> list[Role]:
-    """Return the roles that must have a second factor. Raises BadForm."""
-    only(posted, {"csrfmiddlewaretoken", "workspace", *(f"role.{role}" for role in Role)})
-    return [role for role in Role if posted.get(f"role.{role}") == "1"]
+def _read_factor(posted: QueryDict) -> dict[str, Any]:
+    """Return the roles that must have a second factor, and whose counts. Raises BadForm."""
+    fields = {"csrfmiddlewaretoken", "workspace", "provider"}
+    only(posted, fields | {f"role.{role}" for role in Role})
+    roles = [role for role in Role if posted.get(f"role.{role}") == "1"]
+    return {"roles": roles, "of_provider": posted.get("provider") == "1"}
 
 
 def _read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import segno
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -46,12 +47,23 @@ def factor_of(user: User) -> TOTPDevice | None:
     return TOTPDevice.objects.filter(user=user, confirmed=True).first()
 
 
-def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
+BY_PROVIDER = "factor_at_provider"  # key in the session: whose second factor the provider saw
+
+
+def _needing(user: User, session: SessionBase) -> list[str]:
+    """Return the workspaces in which a role of a person needs a second factor of them here."""
+    is_seen = session.get(BY_PROVIDER) == user.pk  # not of who began to sign on here before
+    return [
+        part.workspace.name
+        for part in access.parts_of(user)
+        if part.role in part.workspace.second_factor_roles
+        and not (part.is_simulated or (is_seen and part.workspace.counts_provider_factor))
+    ]
+
+
+def lacks_factor(user: User, session: SessionBase) -> bool:
     """Tell whether a person must enrol first, because a role of theirs needs a factor."""
-    is_needed = any(
-        part.role in part.workspace.second_factor_roles and not part.is_simulated for part in parts
-    )
-    return is_needed and factor_of(user) is None
+    return bool(_needing(user, session)) and factor_of(user) is None
 
 
 def _begin_factor(*, user: User) -> TOTPDevice:
@@ -120,10 +132,9 @@ def _renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
     return codes
 
 
-def _remove_factor(*, user: User, code: str, at: datetime) -> None:
+def _remove_factor(*, user: User, session: SessionBase, code: str, at: datetime) -> None:
     """Remove one's own factor, unless a role needs it. Raises Refused."""
-    parts = Membership.objects.filter(user=user, is_simulated=False).select_related("workspace")
-    if any(part.role in part.workspace.second_factor_roles for part in parts):
+    if _needing(user, session):
         raise Refused("required", "Your role needs a second factor. An admin can reset it.")
     _check(user, code, at)
     with transaction.atomic():
@@ -170,14 +181,24 @@ def check_everywhere(workspaces: Collection[Workspace], user: User, by: User) ->
 
 
 def require_factor(
-    *, workspace: Workspace, by: User, roles: Collection[Role], at: datetime
+    *,
+    workspace: Workspace,
+    by: User,
+    roles: Collection[Role],
+    at: datetime,
+    of_provider: bool = False,
 ) -> None:
-    """Set which roles must have a second factor; people without one enrol first. Raises Refused."""
+    """Set which roles must have a second factor; people without one enrol first. Raises Refused.
+
+    With `of_provider`, one that the provider saw at a sign-on counts.
+    """
     with transaction.atomic():
         name = lock_people(workspace, by)
         kept = [role.value for role in Role if role in roles]
-        Workspace.objects.filter(pk=workspace.pk).update(second_factor_roles=kept)
-        entry = Entry("workspace.second_factor", {"roles": kept}, name)
+        Workspace.objects.filter(pk=workspace.pk).update(
+            second_factor_roles=kept, counts_provider_factor=of_provider
+        )
+        entry = Entry("workspace.second_factor", {"roles": kept, "of_provider": of_provider}, name)
         append_events([entry], workspace_id=workspace.pk, at=at)
 
 
@@ -242,7 +263,7 @@ class EnrolFirst:
         if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
             return None
         user = access.person(request)
-        if not lacks_factor(user, access.parts_of(user)):
+        if not lacks_factor(user, request.session):
             return None
         return lead(request, reverse("second-factor"))
 
@@ -277,7 +298,7 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
             case "codes":
                 codes = _renew_codes(user=user, code=code, at=at)
             case "remove":
-                _remove_factor(user=user, code=code, at=at)
+                _remove_factor(user=user, session=request.session, code=code, at=at)
             case _:
                 raise BadForm("", "There is no such change. Load the page again.")
     except (BadForm, Refused) as no:
@@ -318,7 +339,6 @@ def _page(
 ) -> HttpResponse:
     user = access.person(request)
     has, begun = (factor_of(user), _begun_factor(user, at=timezone.now()))
-    parts = access.parts_of(user)
     shown = {
         "nav": "second-factor",
         "has": has,
@@ -327,7 +347,7 @@ def _page(
         "qr": _draw_code(begun.config_url) if begun and not has else "",
         "left": RecoveryCode.objects.filter(user=user).count() if has else 0,
         "codes": codes,
-        "needed": [p.workspace.name for p in parts if p.role in p.workspace.second_factor_roles],
+        "needed": _needing(user, request.session),
         "sentence": sentence,
         "is_shown": is_shown(request),
         "has_password": has_password(user),

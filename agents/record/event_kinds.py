@@ -237,7 +237,14 @@ def _is_by_word(rows: Rows, key: str) -> bool:
 
 
 def _created(rows: Rows, facts: Row, event: Row) -> None:
-    rows["workspace"] = {**known_facts(facts, "slug"), "second_factor_roles": []}
+    rows["workspace"] = known_facts(facts, "slug")
+    _required(rows, {"roles": []}, event)
+
+
+def _required(rows: Rows, facts: Row, event: Row) -> None:
+    row = rows.setdefault("workspace", {})
+    row["second_factor_roles"] = facts["roles"]
+    row["counts_provider_factor"] = facts.get("of_provider", False)
 
 
 def _member(rows: Rows, facts: Row, event: Row) -> None:
@@ -424,9 +431,7 @@ _OTHERS: Mapping[str, EventKind] = {
         "Invitation expired", "Invitation {invitation} expired.", _invitation
     ),
     "workspace.second_factor": EventKind(
-        "Second factor required",
-        "Required a second factor of {roles}.",
-        _tells("workspace", second_factor_roles="roles"),
+        "Second factor required", "Required a second factor of {roles}{or_provider}.", _required
     ),
     "group.set": EventKind(
         "Group changed", "Set what the group {group} gives: {group_gives}.", _group

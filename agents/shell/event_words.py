@@ -706,6 +706,7 @@ _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     "approved_first": _approval_given,
     "approving": _limits_of_member,
     "group_gives": _group_gives,
+    "or_provider": lambda event: ", or the provider's" if event.facts.get("of_provider") else "",
     "of_name": lambda event: f" that came as {name}" if (name := event.facts["name"]) else "",
     "asked": _escalation_opened,
     "assigned": _escalation_assigned,

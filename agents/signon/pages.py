@@ -88,6 +88,8 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
         return _failed(request, SignOnFailed(no.code), onward, sentence=str(no))
     logout(request)  # nothing of an earlier person or of a planted session stays
     request.session["signed_on"], request.session["suspended"] = True, suspended
+    if provider.saw_factor(claims):
+        request.session[second_factor.BY_PROVIDER] = user.pk
     entered = enter(request, user, onward)
     if access.parts_of(user) or onward.startswith(_INVITATIONS):
         return entered

@@ -96,6 +96,13 @@ def read_answer(answer: Mapping[str, str], *, state: str, back: str) -> dict[str
     return _verified(token["id_token"], token, keys, nonce=_derived("nonce", state))
 
 
+def saw_factor(claims: Mapping[str, Json]) -> bool:
+    """Tell whether verified claims say that the person showed a second factor there."""
+    wanted = settings.OPSCONSOLE_SSO_FACTOR.items()
+    said = ((value, claims.get(name)) for name, value in wanted)
+    return any(value == one or (isinstance(one, list) and value in one) for value, one in said)
+
+
 def _verified(text: str, token: Mapping[str, Json], keys: Json, *, nonce: str) -> dict[str, Json]:
     """Return the claims of a token that is signed for us and for this sign-on."""
     own = settings.OPSCONSOLE_SSO_CLIENT_ID

@@ -24,7 +24,7 @@ PEOPLE = (
     Mutant(
         "a live page shows itself to whoever lacks a factor",
         "agents/live/app.py",
-        "None if second_factor.lacks_factor(user, access.parts_of(user)) else user",
+        "None if second_factor.lacks_factor(user, request.session) else user",
         "user",
         f"{FACTOR} -k needs_a_factor",
     ),

@@ -11,7 +11,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from agents.live.app import _user_of
 from agents.models import Delivery, Event, Identity, Membership, Role
 from agents.notifications.messages import note_of
 from agents.people import invitations, members, workspaces
@@ -34,10 +36,10 @@ def again(client: Client, own: Provider, auth_time: int | None, **more: str) -> 
     return come_back(client, own)
 
 
-def with_password(user: User) -> Client:
+def with_password(user: User, client: Client | None = None) -> Client:
     user.set_password(PASSWORD)
     user.save()
-    client = Client()
+    client = client or Client()
     client.post("/sign-in/", {"username": user.get_username(), "password": PASSWORD})
     return client
 
@@ -70,6 +72,40 @@ def test_signing_on_again_counts_as_the_password(scene: Scene, provider: Provide
     provider.claims["sub"] = "somebody-else"  # who is at the provider now
     assert again(client, provider, int(time.time())).status_code == 422
     assert client.post("/second-factor/change/", begun).status_code == 422
+
+
+def test_factor_at_the_provider_counts_where_an_admin_says(
+    scene: Scene, provider: Provider, settings: Any
+) -> None:
+    sign_on(provider)
+    eva, at = User.objects.get(username="eva"), timezone.now()
+    members.join(workspace=scene.workspace, user=eva, role=Role.VIEWER, at=at)
+    ada = client_of(scene.add("ada", Role.ADMIN))
+    roles = {"role.viewer": "1", "role.reviewer": "1"}
+    provider.claims["amr"] = ["pwd", "mfa"]
+
+    def may_read() -> bool:
+        client = sign_on(provider)[0]
+        can = client.get("/approvals/").status_code == 200
+        assert bool(_user_of(f"sessionid={client.session.session_key}")) == can
+        return can
+
+    ada.post("/members/second-factor/", roles)
+    assert not may_read()
+    ada.post("/members/second-factor/", {**roles, "provider": "1"})
+    assert may_read()
+    assert "or the provider" in ada.get("/audit/?event=workspace.second_factor").text
+    assert command("verify_audit").code == 0
+    provider.claims["amr"] = ["pwd"]
+    assert not may_read()
+
+    provider.claims["acr"], settings.OPSCONSOLE_SSO_FACTOR = "gold", {"acr": "gold"}
+    assert may_read()
+    TOTPDevice.objects.create(user=eva, name="app", confirmed=True)
+    client, page = sign_on(provider)
+    assert page.url == "/sign-in/code/"  # a factor here is asked for in any case
+    with_password(scene.rita, client)
+    assert client.get("/approvals/").url == "/second-factor/"  # type: ignore[attr-defined]
 
 
 def test_account_is_linked_by_who_has_the_password(scene: Scene, provider: Provider) -> None:
