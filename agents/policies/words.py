@@ -341,11 +341,23 @@ _FLOOR = {
 }
 
 
-def floor_of(desk: Desk, rule: str) -> str:
-    """Return why no published policy of a desk may leave a rule out, or ""."""
+def floor_of(desk: Desk, rule: str, limits: Limits) -> str:
+    """Return why no published policy of a desk may leave a rule out, or "".
+
+    Silence blocks: in `limits` of the desk, it may be the only rule that allows some tool's calls.
+    """
     name = compat_0_2.RULES.get(rule, rule)
     own = desk.rules.get(name)
-    return own.floor if own else _FLOOR.get(name.removeprefix(f"{desk.name}."), "")
+    if own is None:
+        return _FLOOR.get(name.removeprefix(f"{desk.name}."), "")
+    if own.floor or not own.rules_always:
+        return own.floor
+    kept = {compat_0_2.RULES.get(one, one) for one in limits.rules} - {name}
+    others = [one for one in desk.rules.values() if one.rules_always and one.name in kept]
+    for tool in [one for one in desk.tools.values() if one.name in limits.executable]:
+        if own.concerns(tool) and not any(one.concerns(tool) for one in others):
+            return f"Without it, nothing allows “{tool.title}”. Switch the tool off instead."
+    return ""
 
 
 def has_words(rule: str) -> bool:

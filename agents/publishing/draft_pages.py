@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.limits import LIMITS, BadPolicy, Limits, read_limits
+from agents.core.limits import LIMITS, BadPolicy, Limits, read_limits, strict
 from agents.core.money import MAX_MINOR, is_currency
 from agents.core.requests import Json
 from agents.models import PolicyDraft
@@ -38,8 +39,9 @@ def draft_begin(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to_draft(user, request.POST.get("workspace", ""))
     try:
-        only(request.POST, {"csrfmiddlewaretoken", "workspace"})
-        begun = drafts.begin_draft(workspace=workspace, by=user, at=timezone.now())
+        only(request.POST, {"csrfmiddlewaretoken", "workspace", "floor"})
+        mends = "floor" in request.POST
+        begun = drafts.begin_draft(workspace=workspace, by=user, at=timezone.now(), mends=mends)
     except (BadForm, Refused) as no:
         return show_policy(request, sentence=str(no), status=422)
     return redirect("policy-draft", begun.pk)
@@ -112,6 +114,19 @@ class _Field:
 
 
 def fields_of(document: Json) -> list[_Field]:
+    """Return what can be changed, in groups that fit one form."""
+    places = Counter[str]()
+    fields = []
+    for one in _fields_of(document):
+        nth, places[one.group] = places[one.group] // _MOST_FIELDS, places[one.group] + 1
+        fields.append(replace(one, group=f"{one.group}, {nth + 1}") if nth else one)
+    return fields
+
+
+_MOST_FIELDS = 40  # of a form, which has a few of its own
+
+
+def _fields_of(document: Json) -> list[_Field]:
     desks = {name: part for name, part in document.get("desks", {}).items() if name in DESKS}
     return [
         *(
@@ -194,9 +209,10 @@ def _switches(desk: str, part: Mapping[str, Json]) -> Iterator[_Field]:
             name, f"{desk_title(desk)}, tools", tool_title(tool), "", tool not in off, None
         )
     rules = part.get("rules", ())
+    here = strict({desk: {**part, "patterns": {}}}).of("", desk)
     for rule in dict.fromkeys((*rules, *own["rules"])):
         title, sentence = words_of(rule)
-        why = floor_of(DESKS[desk], rule) if rule in rules else ""
+        why = floor_of(DESKS[desk], rule, here) if rule in rules else ""
         name, group = f"desks.{desk}.rules.{rule}", f"{desk_title(desk)}, rules"
         yield _Field(name, group, title, sentence, rule in rules, None, why)
 

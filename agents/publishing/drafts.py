@@ -14,6 +14,7 @@ from agents.core.requests import Json
 from agents.engine.kill_switch import keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import PolicyDraft, PolicyVersion, Role, Workspace
+from agents.publishing.faults import with_floor
 from agents.publishing.versions import check_document, publish_policy, seq_in_force, tell
 from agents.shell.refusal import Refused, check_text, require_member
 
@@ -22,20 +23,24 @@ _MOST = 20  # drafts of a workspace
 
 
 def begin_draft(
-    *, workspace: Workspace, by: User, at: datetime, document: Json = None
+    *, workspace: Workspace, by: User, at: datetime, document: Json = None, mends: bool = False
 ) -> PolicyDraft:
-    """Begin a draft of the version in force, or of a whole document. Raises Refused."""
+    """Begin a draft of the version in force, or of a whole document. Raises Refused.
+
+    If it `mends`, with the rules that promises need and that are missing.
+    """
     with transaction.atomic():
         locked = _lock(workspace, by)
         if locked.drafts.count() >= _MOST:
             raise Refused("drafts", f"There are {_MOST} drafts. Discard one first.")
         if locked.policy is None:
             raise Refused("no_policy", "There is no policy to change. Publish one by command.")
+        document = document or policy_document(locked.policy.document)
         return PolicyDraft.objects.create(
             workspace=locked,
             base=locked.policy,
             base_seq=seq_in_force(locked),
-            document=document or policy_document(locked.policy.document),
+            document=with_floor(document) if mends else document,
             by=by,
             saved_at=at,
         )

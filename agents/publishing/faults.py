@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import NamedTuple
 
-from agents.core.limits import BY_LAUNCHER, EACH_DESK, IN_WORKSPACE, LIMITS, Limits, strict
+from agents.core.limits import (
+    BY_LAUNCHER,
+    EACH_DESK,
+    IN_WORKSPACE,
+    LIMITS,
+    Limits,
+    read_limits,
+    strict,
+)
 from agents.core.money import format_money
+from agents.core.requests import Json
 from agents.policies.words import floor_of, words_of
 from agents.publishing.words import CAPS, told
 from agents.sdk.arguments import BadValue, read_stored
@@ -56,10 +66,22 @@ def faults(limits: Limits | None) -> Iterator[PolicyFault]:
             if not pattern or "limits" in held:
                 yield from _of_desk(DESKS[name], place, where, here)
             for rule in own.of(pattern, name).rules:
-                if rule not in here.rules and (why := floor_of(DESKS[name], rule)):
+                if rule not in here.rules and (why := floor_of(DESKS[name], rule, here)):
                     text = f"The rule “{words_of(rule)[0]}” is missing. {why}"
                     yield PolicyFault(f"{place}rules.{rule}", where, text)
             yield from _of_caps(name, place, where, here, own.caps_of(name))
+
+
+def with_floor(document: Json) -> Json:
+    """Return a document with the rules that a published one may not leave out. Raises BadPolicy."""
+    mended = deepcopy(document)
+    while missing := next((f for f in faults(read_limits(mended)) if ".rules." in f.field), None):
+        where, _, rule = missing.field.partition(".rules.")
+        desk, _, pattern = where.removeprefix("desks.").partition(".patterns.")
+        part = mended["desks"][desk]
+        part = part["patterns"][pattern] if pattern else part
+        part["rules"] = [*read_limits(mended).of(pattern, desk).rules, rule]
+    return mended
 
 
 def _out_of_bounds(

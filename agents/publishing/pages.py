@@ -14,6 +14,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Role, Team, Workspace
 from agents.policies.words import RuleLine
+from agents.publishing.faults import faults
 from agents.publishing.versions import readable
 from agents.publishing.words import (
     DeskPart,
@@ -71,6 +72,9 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
         "sentence": sentence,
         "may_draft": role == Role.ADMIN,
+        "missing": [one for one in faults(new) if ".rules." in one.field]
+        if role == Role.ADMIN and whole.is_published
+        else [],
         "find": text,
     }
     return render(request, "policy/page.html", shown, status=status)

@@ -20,6 +20,7 @@ from agents.models import Event, Membership, Notification, PolicyVersion, Role, 
 from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
+from agents.publishing.words import differences
 from agents.sdk import arguments as serialization
 from agents.sdk.desk import DESKS, offered, rules_at, tools_at
 from agents.shell.formats import desk_title
@@ -36,19 +37,22 @@ def publish_policy(
     asked_by: User | None = None,
     alone: str = "",
     brings: Sequence[str] = (),
+    base: str = "",
 ) -> PolicyVersion:
     """Make a document the policy that new runs pin. Raises Refused.
 
     Every rule, tool and pattern that it names must exist: an unknown name would block every action,
     and only the first run would show it. It may keep the faults of the version in force, not add
     any. If the version in force requires a second admin, `asked_by` is another one, unless the
-    document is what the desks `brings` bring along, or the only admin says why: `alone`.
+    document is what the desks `brings` bring along, or the only admin says why: `alone`. If another
+    version was published after its `base`, it is refused with both differences.
     """
     with transaction.atomic():
         keep_writes_out(workspace)  # none that begins later calls a tool that is off from now on
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
         require_member(locked, by, Role.ADMIN)
         limits = check_document(locked, document)
+        _check_base(locked, base, limits)
         if not brings:
             _check_second(locked, by, asked_by, alone)
         version = policy_version(locked, limits, at=at)
@@ -113,6 +117,34 @@ def seq_in_force(workspace: Workspace) -> int:
     """Return the place of the event that put the version in force; 0: created with it."""
     events = Event.objects.filter(workspace=workspace, run=None, kind="policy.published")
     return events.order_by("-pk").values_list("seq", flat=True).first() or 0
+
+
+def base_of(workspace: Workspace) -> str:
+    """Return what a document is made from: the version in force, and the event that put it there.
+
+    The same version can be published again in between.
+    """
+    return f"{workspace.policy.number if workspace.policy else 0}.{seq_in_force(workspace)}"
+
+
+def _check_base(workspace: Workspace, base: str, limits: Limits) -> None:
+    """Refuse a document that is made from another version than the one in force."""
+    if base in ("", base_of(workspace)):
+        return
+    number = base.partition(".")[0]
+    known = workspace.policies.filter(number=number).first() if number.isdecimal() else None
+    made_from, now = readable(known), readable(workspace.policy)
+    if made_from is None or now is None:
+        raise Refused("no_base", f"There is no version {base!r} here to compare with.")
+    said = [
+        "; ".join(f"{one.name}: {one.before} → {one.after}" for one in differences(made_from, to))
+        for to in (now, limits)
+    ]
+    raise Refused(
+        "stale",
+        f"Another version was published after {base}. Since then: {said[0] or 'nothing changed'}. "
+        f"Of this document: {said[1] or 'nothing changed'}.",
+    )
 
 
 def admins_of(workspace: Workspace) -> QuerySet[Membership]:

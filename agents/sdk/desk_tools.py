@@ -451,6 +451,11 @@ class DeskRule:
     asks: Mapping[str, str] = field(default_factory=dict)  # why a person is asked
     floor: str = ""  # why no published policy may leave it out
 
+    @property
+    def rules_always(self) -> bool:
+        """Tell whether it has a ruling on each call, and so may be what allows one."""
+        return self.check.__annotations__.get("return") in (Ruling, Ruling.__name__)
+
     def concerns(self, tool: DeskTool | None) -> bool:
         """Tell whether a tool's calls concern it, or for None the run's answer."""
         if tool is None:

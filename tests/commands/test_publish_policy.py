@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,8 @@ def at_refunds(**limits: int) -> dict[str, object]:
         (without("subject.bound", pattern="workflow"), f"Refunds, workflow: {CUSTOMER}"),
         (without("answers.matches_evidence", pattern="routing"), "“Answers say what specialists"),
         (without("refunds.auto_limit"), "Change its limit instead"),
+        (without("mail.after_refund"), "nothing allows “Send refund email”. Switch the tool off"),
+        (at_bank(rules=[*DESKS["bank"].console_rules]), "nothing allows “Transfer money”"),
         (without(rules=[]), "The rule “Daily caps” is missing"),
         (at_bank(rules=[]), "Bank transfers: The rule “Only what the run is about” is missing"),
         (without(caps={}), "“Without approval per day, in the workspace” has no amount in USD"),
@@ -186,6 +189,11 @@ def test_a_fault_in_force_refuses_no_other_version(scene: Scene) -> None:
     [warned] = [one for one in run_checks(databases=["default"]) if one.id == "opsconsole.W006"]
     assert (added.code, f"Refunds: {CUSTOMER}" in added.err) == (0, True)
     assert CUSTOMER in warned.msg
+    ada = client_of(User.objects.get(username="ada"))
+    assert CUSTOMER in unescape(ada.get(reverse("policy")).text)
+    ada.post(reverse("policy-draft-begin"), {"workspace": "demo", "floor": "on"})
+    drafted = PolicyDraft.objects.get().document["desks"]["refunds"]["rules"]
+    assert {*drafted} == {*STRICT.desks["refunds"]["rules"]}
     more = json.loads(command("publish_policy", "demo", "--show").out)
     more["desks"]["refunds"]["rules"].remove("answers.matches_ledger")
     with pytest.raises(refusal.Refused, match="Statements about money") as no:
@@ -277,6 +285,28 @@ def test_older_draft_is_refused_and_rebased(scene: Scene) -> None:
 
     assert no.value.code == "stale"
     assert version.limits() == with_limits(auto_limit_minor=50_000, window_days=30)
+
+
+def test_file_made_from_an_older_version_is_refused(scene: Scene, tmp_path: Path) -> None:
+    """Also where the same version is in force again by a later event."""
+    ada, file = User.objects.get(username="ada"), tmp_path / "policy.json"
+    shown = command("publish_policy", "demo", "--show")
+    base = shown.err.removeprefix("--base ").strip()
+    file.write_text(json.dumps(with_limits(window_days=30).as_json()))
+    scene.publish(with_limits(auto_limit_minor=50_000).as_json(), ada)
+    names = ("--file", str(file), "--as", "ada", "--base")
+
+    refused = [command("publish_policy", "demo", *names, base)]
+    scene.publish(STRICT.as_json(), ada)
+    refused.append(command("publish_policy", "demo", *names, base))
+    unknown = command("publish_policy", "demo", *names, "9.9")
+    base = command("publish_policy", "demo", "--show").err.removeprefix("--base ").strip()
+
+    assert [one.code for one in (*refused, unknown)] == [3, 3, 3]
+    theirs, _, mine = refused[0].err.partition("Of this document: ")
+    assert "Automatic approval limit: USD 1,000.00 → USD 500.00;" in theirs
+    assert "Refund window: 14 days → 30 days;" in mine
+    assert command("publish_policy", "demo", *names, base).code == 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -234,6 +235,15 @@ def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) ->
     assert limits.of("routing", "refunds").max_steps == 33
     assert limits.desks["refunds"]["off"] == ["issue_refund"]
     assert limits.desks["refunds"]["rules"] == rules
+
+
+def test_more_rules_than_a_form_takes_are_in_parts() -> None:
+    part = {**DESKS["bank"].document(), "rules": [f"bank.rule_{n}" for n in range(100)]}
+
+    groups = Counter(one.group for one in fields_of({"desks": {"bank": part}}))
+
+    assert max(groups.values()) <= 40
+    assert groups["Bank transfers, rules, 3"] > 0
 
 
 def begun(scene: Scene, ada: User) -> tuple[PolicyDraft, Client]:

@@ -33,6 +33,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("--file", type=Path, help="the whole document, as JSON")
+        parser.add_argument("--base", default="", help="what --show said --file is made from")
         parser.add_argument("--rule", action="append", default=[], help="name of a rule to add")
         parser.add_argument("--tool", action="append", default=[], help="name of a tool to add")
         parser.add_argument(
@@ -68,6 +69,7 @@ class Command(BaseCommand):
             _drop_desk(document, name)
         if options["show"]:
             self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
+            self.stderr.write(f"--base {publishing.base_of(workspace)}")
             return
         if not options["actor"]:
             raise CommandError("Say with --as who publishes it.", returncode=BAD_USAGE)
@@ -82,6 +84,7 @@ class Command(BaseCommand):
                     at=at,
                     reason=options["reason"],
                     alone=options["alone"],
+                    base=options["base"],
                     brings=() if has_more else added,
                 )
             except Refused as no:
