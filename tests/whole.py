@@ -45,12 +45,16 @@ class Whole:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail a complete run that passed but left out a promise's test or a crash point."""
+        """Fail a complete run that left out a promise's test, a crash point or a golden file.
+
+        Said beside failed tests too: else it shows only once all of them pass.
+        """
         output = getattr(session.config, "workeroutput", None)  # only an xdist worker has it
         if output is not None:
             output.update({name: sorted(used) for name, used in USED.items()})
             return
-        if exitstatus != pytest.ExitCode.OK or not is_whole(session.config):
+        ended = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if exitstatus not in ended or not is_whole(session.config):
             return
         self.said = missing(self.passed, died_at)
         self.said += [f"no test compares {name}" for name in golden.uncompared(golden.compared)]
@@ -74,7 +78,7 @@ def is_whole(config: pytest.Config) -> bool:
     option = config.option
     chosen = option.keyword or option.markexpr or getattr(option, "proves", None)
     narrowed = chosen or option.collectonly or option.deselect
-    again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
+    again = getattr(option, "lf", False) or getattr(option, "stepwise", False) or option.maxfail
     everywhere = list(config.args) == list(config.getini("testpaths"))
     return everywhere and not (narrowed or again or option.ignore or ON_POSTGRES)
 
