@@ -14,19 +14,22 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.core.decisions import Tier
 from agents.core.limits import LIMITS, BadPolicy, Limits, read_limits, strict
 from agents.core.money import MAX_MINOR, is_currency
+from agents.core.redact import TREATMENTS
 from agents.core.requests import Json
 from agents.models import PolicyDraft
 from agents.policies.words import floor_of, words_of
 from agents.publishing import drafts
 from agents.publishing.faults import new_faults
 from agents.publishing.pages import show_policy
+from agents.publishing.tier_lines import FORM, TierLines
 from agents.publishing.versions import admins_of, needs_second, readable
-from agents.publishing.words import CAPS, WORDS, differences
+from agents.publishing.words import CAPS, MASKED, WORDS, differences
 from agents.sdk.adjustments import BadPatch, OpenField
 from agents.sdk.arguments import BadValue, read_stored
-from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
 from agents.sdk.values import Money
 from agents.shell import access
 from agents.shell.formats import desk_title
@@ -104,7 +107,9 @@ class _Field:
     label: str
     help: str
     value: Json
-    open: OpenField | None  # None: a switch, whose value is whether the name is in force
+    open: (
+        OpenField | TierLines | None
+    )  # None: a switch, whose value is whether the name is in force
     locked: str = ""  # why a rule cannot be switched off
 
     @property
@@ -132,14 +137,20 @@ def _fields_of(document: Json) -> list[_Field]:
         *(
             one
             for name, part in desks.items()
-            for one in (*_limits(DESKS[name], part), *_caps(name, part), *_switches(name, part))
+            for one in (
+                *_limits(DESKS[name], part),
+                *_caps(name, part),
+                *_tiers(name, part, document.get("tiers") or {}),
+                *_console(f"desks.{name}.", f"{desk_title(name)}, tools", part, name),
+                *_switches(name, part),
+            )
         ),
         *(
             one
             for name, part in desks.items()
             for pattern, own in part.get("patterns", {}).items()
             for one in _console(
-                f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}", own
+                f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}", own, name
             )
         ),
         *(
@@ -152,8 +163,8 @@ def _fields_of(document: Json) -> list[_Field]:
     ]
 
 
-def _console(place: str, group: str, held: Mapping[str, Json]) -> Iterator[_Field]:
-    """Yield those of the console's limits that are a number, or yes or no."""
+def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -> Iterator[_Field]:
+    """Yield the console's limits but tiers and counts by tool; switches are a desk's `off`."""
     for key in [key for key in held if key in LIMITS and LIMITS[key].label]:
         one, value, name = LIMITS[key], held[key], f"{place}{key}"
         if isinstance(value, bool):
@@ -163,6 +174,28 @@ def _console(place: str, group: str, held: Mapping[str, Json]) -> Iterator[_Fiel
             bounds = (one.least or 0, MAX_MINOR)
             opened = OpenField(name, "number", unit, value, value, *bounds, called=one.label)
             yield _Field(name, group, one.label, one.help, value, opened)
+        elif isinstance(value, list | tuple) and name != f"desks.{desk}.off":
+            among = (*tools_at(desk),) if desk and key != "late" else ()
+            known: dict[str, Any] = {"least": 0, "most": 100, "choices": among, "called": one.label}
+            opened = OpenField(name, "lines", _NAMES, [*value], [*value], **known)
+            yield _Field(name, group, one.label, one.help, value, opened)
+        elif key == "redaction" and isinstance(value, dict):
+            for kind, treatment in value.items():
+                asked: dict[str, Any] = {"choices": TREATMENTS, "called": MASKED[kind]}
+                opened = OpenField(f"{name}.{kind}", "choice", {}, treatment, treatment, **asked)
+                yield _Field(opened.name, group, opened.label, one.help, treatment, opened)
+
+
+_NAMES: Json = {"type": "array", "items": {"type": "string"}}
+
+
+def _tiers(desk: str, part: Mapping[str, Json], held: Mapping[str, Json]) -> Iterator[_Field]:
+    of = held.get(desk, {})
+    for currency in dict.fromkeys((*of, *part.get("caps", {}), *DESKS[desk].currencies)):
+        tiers = tuple(Tier(**one) for one in of.get(currency, ()))
+        opened = TierLines(f"policy.tiers.{desk}.{currency}", currency, tiers)
+        group = f"{desk_title(desk)}, approvers"
+        yield _Field(opened.name, group, LIMITS["tiers"].label, FORM, None, opened)
 
 
 def _limits(desk: Desk, part: Mapping[str, Json]) -> Iterator[_Field]:
@@ -231,6 +264,11 @@ def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json,
             _set(changed, one, one.open.read(text))
         except BadPatch as no:
             bad[one.name] = str(no)
+    if changed.get("tiers"):  # a currency without any is left out
+        held = {
+            name: {key: of[key] for key in of if of[key]} for name, of in changed["tiers"].items()
+        }
+        changed["tiers"] = {name: of for name, of in held.items() if of} or None
     return changed, bad
 
 
@@ -238,7 +276,7 @@ def _set(document: Json, field: _Field, value: Json) -> None:
     """Set a value at its place in the document; the console's limits are at the top."""
     *above, key = field.name.removeprefix("policy.").split(".")
     for name in above:
-        document = document.setdefault(name, {})
+        document[name] = document = document.get(name) or {}
     document[key] = value
 
 

@@ -22,7 +22,7 @@ from agents.shell.formats import cost, desk_title, duration, rule_in_full, thous
 
 _OFTEN = {1: "once", 2: "twice"}
 _TREATED = {NAME: "replaced by a name", GONE: "gone"}
-_MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
+MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
 def _names(names: Iterable[str]) -> str:
@@ -73,7 +73,7 @@ _TOLD: Mapping[str, Callable[[Limits], str]] = {
     "tool_calls": lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
     "tool_repeats": lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
     "redaction": lambda p: _names(
-        f"{_MASKED[kind]} ({_TREATED[treatment]})"
+        f"{MASKED[kind]} ({_TREATED[treatment]})"
         for kind, treatment in p.redaction.items()
         if treatment != OFF
     ),

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.core.decisions import read_tiers
 from agents.core.limits import KEYS, OF_DESK, OF_PATTERN, Limits, read_limits
 from agents.desks.refunds.limits import STRICT
 from agents.models import PolicyDraft, PolicyVersion, Role
@@ -191,6 +192,8 @@ LIMIT = "desks.refunds.limits.auto_limit_minor"
         (LIMIT, "1500 EUR", "'1500 EUR' is not an amount like 800.00"),
         (LIMIT, "", "Fill in Automatic approval limit."),
         ("policy.max_tokens", "9" * 30, "is not a whole number. From 1 to"),
+        ("policy.tiers.refunds.USD", "at most 5", "Line 1 is no tier. A line for each: “up to"),
+        ("desks.refunds.tools", "rm", "Tools cannot be 'rm'."),
         ("desks.refunds.patterns.routing.max_steps", "many", "'many' is not a whole number"),
     ],
 )
@@ -204,7 +207,7 @@ def test_bad_field_of_a_draft_is_named(
     answered = client.post(reverse("policy-draft-change", args=[draft.pk]), {**form, name: typed})
 
     assert (answered.status_code, said in unescape(answered.text)) == (422, True)
-    assert f'value="{typed}"' in answered.text
+    assert f'value="{typed}"' in answered.text or f">{typed}</textarea>" in answered.text
     draft.refresh_from_db()
     assert draft.document == before
 
@@ -220,6 +223,9 @@ def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) ->
         {"policy.max_tokens": "4000"},
         {steps: "33"},
         {f"{tool}issue_refund": None},
+        {"policy.tiers.refunds.USD": "up to 1000.00: any, within 30 min\nabove: leads, 2 people"},
+        {"policy.redaction.emails": "gone"},
+        {"desks.refunds.tools": "issue_refund\nget_refund_context"},
     ]
     for change in changes:
         form = form_of(draft, next(iter(change)))
@@ -235,6 +241,10 @@ def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) ->
     assert limits.of("routing", "refunds").max_steps == 33
     assert limits.desks["refunds"]["off"] == ["issue_refund"]
     assert limits.desks["refunds"]["rules"] == rules
+    assert limits.desks["refunds"]["tools"] == ["issue_refund", "get_refund_context"]
+    assert limits.redaction["emails"] == "gone"
+    low, high = read_tiers(limits.tiers)["refunds"]["USD"]
+    assert (low.up_to_minor, low.answer_within, high.team, high.people) == (100_000, 30, "leads", 2)
 
 
 def test_more_rules_than_a_form_takes_are_in_parts() -> None:
