@@ -40,7 +40,7 @@ from agents.tools import call_in_words
 @in_utc
 def case(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run's record for reading and printing."""
-    run = access.run_to_audit(access.person(request), pk)
+    run = access.run_to(access.OPEN_CASE, access.person(request), pk)
     shown = {
         "nav": "runs",
         "file": case_file(run, after=whole_number(request.GET.get("after", "")) or 0),
@@ -55,7 +55,7 @@ def case(request: HttpRequest, pk: UUID) -> HttpResponse:
 @action
 def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     """Export the record of a run with the heads that seal it, and record that."""
-    run = access.run_to_audit(access.person(request), pk)
+    run = access.run_to(access.OPEN_CASE, access.person(request), pk)
     at = timezone.now()
     facts = {"bundle": copies.FORMAT, "run": str(run.pk)}
     copies.record_export(workspace=run.workspace, by=access.person(request), facts=facts, at=at)

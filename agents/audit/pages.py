@@ -65,7 +65,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 def verify(request: HttpRequest) -> HttpResponse:
     """Have a worker verify every chain of the person's workspaces."""
     by = access.person(request)
-    workspaces = access.workspaces_to_audit(by)
+    workspaces = access.workspaces_to(access.AUDIT, by)
     is_full = request.POST.get("all") == "1"
     ask_verification(by=by, workspaces=workspaces, is_full=is_full, at=timezone.now())
     return redirect("audit")
@@ -75,7 +75,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 def verify_cancel(request: HttpRequest) -> HttpResponse:
     """Cancel the check that the person is waiting for."""
     by = access.person(request)
-    access.workspaces_to_audit(by)
+    access.workspaces_to(access.AUDIT, by)
     cancel_verification(by=by, at=timezone.now())
     return redirect("audit")
 
@@ -85,7 +85,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Export the filtered log as CSV, and record that; the file shows its cut."""
     wanted = LogFilter.of(request.POST)
-    workspaces = access.workspaces_to_audit(access.person(request))
+    workspaces = access.workspaces_to(access.AUDIT, access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
     log = find_events(workspace, wanted)
@@ -104,7 +104,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 @action
 def bundle(request: HttpRequest) -> StreamingHttpResponse:
     """Export the whole record as JSON lines for the standalone verifier, and record that."""
-    workspaces = access.workspaces_to_audit(access.person(request))
+    workspaces = access.workspaces_to(access.AUDIT, access.person(request))
     at = timezone.now()
     for workspace in workspaces:
         facts = {"bundle": copies.FORMAT}
@@ -114,7 +114,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 
 
 def _page(request: HttpRequest) -> HttpResponse:
-    workspaces = access.workspaces_to_audit(access.person(request))
+    workspaces = access.workspaces_to(access.AUDIT, access.person(request))
     wanted = LogFilter.of(request.GET)
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     log = find_events(workspace, wanted)

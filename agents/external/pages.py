@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -37,12 +36,14 @@ _CHANGED = {"csrfmiddlewaretoken", "change", "days", "key", "owner", "newest"}
 @page
 def agents(request: HttpRequest) -> HttpResponse:
     """List a workspace's agents, with a form to add one; for owners, their own agents alone."""
-    return _agents(request, _workspace(request))
+    mine = access.workspaces_with_agents(access.person(request))
+    return _agents(request, access.choose_workspace(mine, request.GET.get("workspace", "")))
 
 
 @action
 def agent_add(request: HttpRequest) -> HttpResponse:
-    workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
+    user, given = access.person(request), request.POST
+    workspace = access.workspace_to(access.ADD_AGENTS, user, given.get("workspace", ""))
     try:
         only(given, _ADDED)
         keys.set_agent(
@@ -50,7 +51,7 @@ def agent_add(request: HttpRequest) -> HttpResponse:
             name=given.get("name", ""),
             desk=given.get("desk", ""),
             owner=_owner(workspace, given.get("owner", "")),
-            by=access.person(request),
+            by=user,
             at=timezone.now(),
         )
     except (BadForm, refusal.Refused) as no:
@@ -109,8 +110,9 @@ def agent_change(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def workspace_key(request: HttpRequest) -> HttpResponse:
     """Create a key that reads a workspace, or revoke one."""
-    workspace, given = _workspace(request, access.workspaces_to_add_agents), request.POST
-    who: dict[str, Any] = {"by": access.person(request), "at": timezone.now(), "home": workspace}
+    user, given = access.person(request), request.POST
+    workspace = access.workspace_to(access.ADD_AGENTS, user, given.get("workspace", ""))
+    who: dict[str, Any] = {"by": user, "at": timezone.now(), "home": workspace}
     try:
         only(given, {"csrfmiddlewaretoken", "workspace", "change", "key", "newest"})
         if given.get("change") == "key":
@@ -157,14 +159,6 @@ def _fresh(agent: ExternalAgent, token: str) -> dict[str, Json]:
     opening, quoted = (shlex.quote(json.dumps(one)) if one else "" for one in (session, look))
     first = {"opening": opening, "look": quoted, "called": called}
     return {"name": agent.name, "token": token, "agent": agent, **first}
-
-
-def _workspace(
-    request: HttpRequest, of: Callable[[User], list[Workspace]] = access.workspaces_with_agents
-) -> Workspace:
-    workspaces = of(access.person(request))
-    given = request.POST if request.method == "POST" else request.GET
-    return access.choose_workspace(workspaces, given.get("workspace", ""))
 
 
 def _owner(workspace: Workspace, name: str) -> User:

@@ -200,7 +200,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
 def invitation_send(request: HttpRequest) -> HttpResponse:
     """Send a link to an address; the answer does not reveal whether a user has it."""
     user = access.person(request)
-    workspace = access.workspace_to_staff(user, request.POST.get("workspace", ""))
+    workspace = access.workspace_to(access.STAFF, user, request.POST.get("workspace", ""))
     try:
         given = member_pages.read_invitation(request.POST, workspace)
         invite(workspace=workspace, by=user, at=timezone.now(), **given)

@@ -50,7 +50,8 @@ ROLES: Mapping[Role, str] = {
 @page
 def members(request: HttpRequest) -> HttpResponse:
     """List the people of a workspace whose record the person may read."""
-    return _members(request, _workspace(request))
+    user = access.person(request)
+    return _members(request, access.workspace_to(access.SEE_MEMBERS, user, _chosen_slug(request)))
 
 
 @page
@@ -80,7 +81,7 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def team_add(request: HttpRequest) -> HttpResponse:
     """Create a team; its members are chosen on each person's page."""
-    workspace = access.workspace_to_staff(access.person(request), _chosen_slug(request))
+    workspace = access.workspace_to(access.STAFF, access.person(request), _chosen_slug(request))
     try:
         set_team(
             workspace=workspace,
@@ -97,7 +98,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
 def require_factor(request: HttpRequest) -> HttpResponse:
     """Set which roles must have a second factor."""
     user = access.person(request)
-    workspace = access.workspace_to_staff(user, _chosen_slug(request))
+    workspace = access.workspace_to(access.STAFF, user, _chosen_slug(request))
     try:
         required = _read_factor(request.POST)
         second_factor.require_factor(workspace=workspace, by=user, at=timezone.now(), **required)
@@ -110,7 +111,7 @@ def require_factor(request: HttpRequest) -> HttpResponse:
 def group_change(request: HttpRequest) -> HttpResponse:
     """Set or remove a group, or leave a person whom an admin removed to the groups."""
     user = access.person(request)
-    workspace = access.workspace_to_staff(user, _chosen_slug(request))
+    workspace = access.workspace_to(access.STAFF, user, _chosen_slug(request))
     who: dict[str, Any] = {"workspace": workspace, "by": user, "at": timezone.now()}
     try:
         if request.POST.get("change") == "readmit":
@@ -174,7 +175,7 @@ def _members(
     shown: dict[str, Json] = {
         "nav": "members",
         "workspace": workspace,
-        "workspaces": _audited_workspaces(user),
+        "workspaces": access.workspaces_to(access.SEE_MEMBERS, user),
         "found": listed,
         "given": {name: value for name, value in narrowed.items() if value},
         "older": urlencode({**query, "after": listed.after}) if listed.after else "",
@@ -223,16 +224,6 @@ def _desks(workspace: Workspace) -> list[tuple[str, str]]:
 
 def _may_change(user: User, workspace: Workspace) -> bool:
     return access.membership(user, workspace.pk).role == Role.ADMIN
-
-
-def _workspace(request: HttpRequest) -> Workspace:
-    user = access.person(request)
-    access.workspaces_to_audit(user, "the list of members")  # raises if denied
-    return access.choose_workspace(_audited_workspaces(user), _chosen_slug(request))
-
-
-def _audited_workspaces(user: User) -> list[Workspace]:
-    return [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
 
 
 def _chosen_slug(request: HttpRequest) -> str:

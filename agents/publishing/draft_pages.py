@@ -40,7 +40,7 @@ from agents.shell.refusal import Refused
 @action
 def draft_begin(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
-    workspace = access.workspace_to_draft(user, request.POST.get("workspace", ""))
+    workspace = access.workspace_to(access.DRAFT, user, request.POST.get("workspace", ""))
     try:
         only(request.POST, {"csrfmiddlewaretoken", "workspace", "floor"})
         mends = "floor" in request.POST

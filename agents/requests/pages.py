@@ -410,7 +410,7 @@ def _patch(wanted: Decision, escalation: Escalation) -> Mapping[str, Json] | Non
 def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Settle a call of an ended run; 409 if it is settled already, or still looked up."""
     user, given = access.person(request), request.POST
-    run = access.run_to_settle(user, pk)
+    run = access.run_to(access.SETTLE, user, pk)
     key, verdict = given.get("key", ""), given.get("verdict")
     if verdict not in (APPROVE, REJECT) or not run.effects.filter(key=key).exists():
         return show_run(request, run, sentence="Choose an answer.", status=422)

@@ -37,7 +37,7 @@ _GIVEN = ("goal", *_AT_FIELD)
 @login_required
 def launch(request: HttpRequest) -> HttpResponse:
     """Show the gallery, or launch a run; submitting a form twice launches only one."""
-    workspace = access.workspace_to_launch_in(access.person(request))
+    workspace = access.workspace_to(access.LAUNCH, access.person(request))
     if request.method != "POST":
         return _page(request, workspace)
     try:

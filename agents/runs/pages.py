@@ -74,7 +74,7 @@ def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stop a run for good; 409 if it has ended or moved meanwhile."""
     user = access.person(request)
-    run = access.run_to_cancel(user, pk)
+    run = access.run_to(access.STOP, user, pk)
     reason = request.POST.get("reason", "").strip()
     if not reason:
         return show_run(
@@ -92,7 +92,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Repeat a run that left something to do; 409 if it may not be repeated."""
     user = access.person(request)
-    run = access.run_to_launch_again(user, pk)
+    run = access.run_to(access.LAUNCH, user, pk)
     try:
         newer = launching.launch_again(run_id=run.pk, by=user, at=timezone.now())
     except refusal.Refused as no:
@@ -104,7 +104,7 @@ def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Launch a run that continues an ended one; 422 for a bad goal, 409 if it may not."""
     user = access.person(request)
-    run = access.run_to_launch_again(user, pk)
+    run = access.run_to(access.LAUNCH, user, pk)
     goal = request.POST.get("goal", "").strip()
     try:
         newer = launching.ask_on(run_id=run.pk, goal=goal, by=user, at=timezone.now())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, reduce
 from html import escape
 from operator import or_
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -51,6 +51,28 @@ from agents.models.runs import ValuesLocked, naming, read_values
 
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)
+_ADMINS = (Role.ADMIN,)
+
+
+class Right(NamedTuple):
+    """Who may do something in a workspace, and what anybody else is told."""
+
+    roles: Collection[Role]
+    denial: str
+
+
+DECIDE = Right(DECIDES, "Only reviewers and admins can decide requests.")
+SETTLE = Right(DECIDES, "Only reviewers and admins can settle calls.")
+STOP = Right(CANCELS, "Only operators, reviewers and admins can stop runs.")
+LAUNCH = Right(LAUNCHES, "Only operators and admins can launch runs.")
+AUDIT = Right(AUDITS, "Only auditors and admins can open the audit log.")
+OPEN_CASE = Right(AUDITS, "Only auditors and admins can open case files.")
+SEE_MEMBERS = Right(AUDITS, "Only auditors and admins can open the list of members.")
+STAFF = Right(_ADMINS, "Only admins can change members and teams.")
+DRAFT = Right(_ADMINS, "Only admins can change the policy.")
+SWITCH = Right(_ADMINS, "Only admins can turn a kill switch on or off.")
+NOTIFY = Right(_ADMINS, "Only admins can set up notifications and open the delivery log.")
+ADD_AGENTS = Right(_ADMINS, "Only admins can add agents, and keys that read a workspace.")
 
 
 def person(request: HttpRequest) -> User:
@@ -64,6 +86,25 @@ def membership(user: User, workspace_id: int) -> Membership:
     if part is None:
         raise Http404
     return part
+
+
+def check(right: Right, user: User, workspace_id: int) -> None:
+    """Raise PermissionDenied if the person lacks this right, Http404 if they are no member."""
+    if membership(user, workspace_id).role not in right.roles:
+        raise PermissionDenied(right.denial)
+
+
+def workspaces_to(right: Right, user: User) -> list[Workspace]:
+    """Return the workspaces in which a person has this right. Raises PermissionDenied for none."""
+    mine = [part.workspace for part in parts_of(user) if part.role in right.roles]
+    if not mine:
+        raise PermissionDenied(right.denial)
+    return mine
+
+
+def workspace_to(right: Right, user: User, slug: str = "") -> Workspace:
+    """Return one of those workspaces, by default the first. Raises Http404, PermissionDenied."""
+    return choose_workspace(workspaces_to(right, user), slug)
 
 
 PARTS = "parts"  # the attribute of a request's user that caches their memberships
@@ -198,8 +239,7 @@ def _escalation(homes: int) -> CompiledSelect[Escalation]:
 def escalation_to_decide(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may decide. Raises Http404, PermissionDenied."""
     escalation = escalation_for(user, pk)
-    if membership(user, escalation.workspace_id).role not in DECIDES:
-        raise PermissionDenied("Only reviewers and admins can decide requests.")
+    check(DECIDE, user, escalation.workspace_id)
     return escalation
 
 
@@ -224,52 +264,11 @@ def _run(homes: int) -> CompiledSelect[Run]:
     return CompiledSelect(ours.select_related("policy", "launched_by", "agent", "workspace").all)
 
 
-def _run_as(user: User, pk: UUID, roles: Collection[Role], denial: str) -> Run:
-    """Return a run of a workspace where a person has one of these roles."""
+def run_to(right: Right, user: User, pk: UUID) -> Run:
+    """Return a run, if a person has this right there. Raises Http404, PermissionDenied."""
     run = run_for(user, pk)
-    if membership(user, run.workspace_id).role not in roles:
-        raise PermissionDenied(denial)
+    check(right, user, run.workspace_id)
     return run
-
-
-def run_to_cancel(user: User, pk: UUID) -> Run:
-    """Return a run that a person may stop. Raises Http404, PermissionDenied."""
-    return _run_as(user, pk, CANCELS, "Only operators, reviewers and admins can stop runs.")
-
-
-def run_to_settle(user: User, pk: UUID) -> Run:
-    """Return a run whose lost calls a person may settle. Raises Http404, PermissionDenied."""
-    return _run_as(user, pk, DECIDES, "Only reviewers and admins can settle calls.")
-
-
-def run_to_audit(user: User, pk: UUID) -> Run:
-    """Return a run whose record a person may read. Raises Http404, PermissionDenied."""
-    return _run_as(user, pk, AUDITS, "Only auditors and admins can open case files.")
-
-
-def run_to_launch_again(user: User, pk: UUID) -> Run:
-    """Return a run that a person may launch again. Raises Http404, PermissionDenied."""
-    return _run_as(user, pk, LAUNCHES, "Only operators and admins can launch runs.")
-
-
-def _is_admin(part: Membership) -> bool:
-    return part.role == Role.ADMIN
-
-
-def _workspaces_where(
-    may: Callable[[Membership], bool], user: User, denial: str
-) -> list[Workspace]:
-    """Return the workspaces in which a person may do something. Raises PermissionDenied."""
-    workspaces = [part.workspace for part in parts_of(user) if may(part)]
-    if not workspaces:
-        raise PermissionDenied(denial)
-    return workspaces
-
-
-def workspace_to_launch_in(user: User) -> Workspace:
-    """Return the first workspace that a person may launch runs in. Raises PermissionDenied."""
-    denial = "Only operators and admins can launch runs."
-    return _workspaces_where(lambda part: part.role in LAUNCHES, user, denial)[0]
 
 
 def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
@@ -283,69 +282,38 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
 
     `pk` is as the form sent it. A person who may press none is denied, whatever it names.
     """
-    parts = {str(part.workspace_id): part for part in parts_of(user)}
-    part = parts.get(pk)
-    may = _is_admin(part) if part else any(map(_is_admin, parts.values()))
-    if not may:
-        raise PermissionDenied("Only admins can turn a kill switch on or off.")
-    if part is None:
+    homes = {str(part.workspace_id): part.workspace for part in parts_of(user)}
+    if pk not in homes:
+        workspaces_to(SWITCH, user)
         raise Http404
-    return part.workspace
-
-
-def workspaces_to_audit(user: User, what: str = "the audit log") -> list[Workspace]:
-    """Return the workspaces whose record a person may read, by key. Raises PermissionDenied.
-
-    `what` names what they wanted to read, for the message.
-    """
-    denial = f"Only auditors and admins can open {what}."
-    mine = _workspaces_where(lambda part: part.role in AUDITS, user, denial)
-    return sorted(mine, key=lambda workspace: workspace.pk)
-
-
-def workspaces_to_notify(user: User) -> list[Workspace]:
-    """Return the workspaces for which a person sets up notifications. Raises PermissionDenied."""
-    denial = "Only admins can set up notifications and open the delivery log."
-    return _workspaces_where(_is_admin, user, denial)
+    check(SWITCH, user, homes[pk].pk)
+    return homes[pk]
 
 
 def has_agents(part: Membership) -> bool:
     """Tell whether a member may open agents: all as an admin, or their own."""
     owns = part.role in LAUNCHES and getattr(part, "owns_agents", False)
-    return _is_admin(part) or owns
+    return part.role in _ADMINS or owns
 
 
 def workspaces_with_agents(user: User) -> list[Workspace]:
     """Return the workspaces in which a person may open agents. Raises PermissionDenied."""
-    denial = "Only admins and the owners of agents can open agents and keys."
-    return _workspaces_where(has_agents, user, denial)
-
-
-def workspaces_to_add_agents(user: User) -> list[Workspace]:
-    """Return the workspaces to which a person may add agents and keys. Raises PermissionDenied."""
-    denial = "Only admins can add agents, and keys that read a workspace."
-    return _workspaces_where(_is_admin, user, denial)
-
-
-def workspace_to_draft(user: User, slug: str) -> Workspace:
-    """Return a workspace whose policy a person may change. Raises Http404, PermissionDenied."""
-    return choose_workspace(_to_draft(user), slug)
+    mine = [part.workspace for part in parts_of(user) if has_agents(part)]
+    if not mine:
+        raise PermissionDenied("Only admins and the owners of agents can open agents and keys.")
+    return mine
 
 
 def draft_to_change(user: User, pk: int) -> PolicyDraft:
     """Return a draft that a person may read and change. Raises Http404, PermissionDenied."""
     ours = PolicyDraft.objects.select_related("workspace__policy", "base", "by")
-    return get_object_or_404(ours.filter(workspace__in=_to_draft(user)), pk=pk)
-
-
-def _to_draft(user: User) -> list[Workspace]:
-    return _workspaces_where(_is_admin, user, "Only admins can change the policy.")
+    return get_object_or_404(ours.filter(workspace__in=workspaces_to(DRAFT, user)), pk=pk)
 
 
 def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:
     """Return the agents of a workspace whose keys a person may see: all, or their own."""
     agents = ExternalAgent.objects.filter(workspace=workspace)
-    return agents if _is_admin(membership(user, workspace.pk)) else agents.filter(owner=user)
+    return agents if membership(user, workspace.pk).role in _ADMINS else agents.filter(owner=user)
 
 
 def agent_to_change(user: User, pk: int) -> ExternalAgent:
@@ -359,36 +327,21 @@ def member_for(user: User, pk: int) -> Membership:
     """Return a member that a person may read about. Raises Http404, PermissionDenied."""
     ours = Membership.objects.filter(workspace__in=workspaces_of(user))
     member = get_object_or_404(ours.select_related("user", "workspace__policy"), pk=pk)
-    if membership(user, member.workspace_id).role not in AUDITS:
-        raise PermissionDenied("Only auditors and admins can open the list of members.")
+    check(SEE_MEMBERS, user, member.workspace_id)
     return member
 
 
 def member_to_change(user: User, pk: int) -> Membership:
     """Return a member whose role and limits a person may change. Raises 404 or PermissionDenied."""
     member = member_for(user, pk)
-    if not _is_admin(membership(user, member.workspace_id)):
-        raise PermissionDenied(_STAFF)
+    check(STAFF, user, member.workspace_id)
     return member
-
-
-_STAFF = "Only admins can change members and teams."
-
-
-def _to_staff(user: User) -> list[Workspace]:
-    """Return the workspaces whose members a person may change. Raises PermissionDenied for none."""
-    return _workspaces_where(_is_admin, user, _STAFF)
-
-
-def workspace_to_staff(user: User, slug: str) -> Workspace:
-    """Return a workspace whose members a person may change. Raises Http404, PermissionDenied."""
-    return choose_workspace(_to_staff(user), slug)
 
 
 def invitation_to_revoke(user: User, pk: int) -> Invitation:
     """Return an invitation that a person may revoke. Raises Http404, PermissionDenied."""
-    ours = Invitation.objects.select_related("workspace").filter(workspace__in=_to_staff(user))
-    return get_object_or_404(ours, pk=pk)
+    ours = Invitation.objects.filter(workspace__in=workspaces_to(STAFF, user))
+    return get_object_or_404(ours.select_related("workspace"), pk=pk)
 
 
 def workspace_of(user: User, slug: str) -> Workspace:

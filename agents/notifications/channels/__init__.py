@@ -173,12 +173,12 @@ def tabs() -> list[tuple[str, str]]:
 
 def chosen_workspace(request: HttpRequest) -> Workspace:
     """Return the workspace that an admin views. Raises PermissionDenied."""
-    workspaces = access.workspaces_to_notify(access.person(request))
+    workspaces = access.workspaces_to(access.NOTIFY, access.person(request))
     given = request.POST if request.method == "POST" else request.GET
     return access.choose_workspace(workspaces, given.get("workspace", ""))
 
 
 def page_frame(request: HttpRequest, workspace: Workspace) -> dict[str, Json]:
-    workspaces = access.workspaces_to_notify(access.person(request))
+    workspaces = access.workspaces_to(access.NOTIFY, access.person(request))
     around = {"nav": "notifications", "tabs": tabs()}
     return {**around, "workspace": workspace, "workspaces": workspaces}

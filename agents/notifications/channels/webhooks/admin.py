@@ -62,7 +62,7 @@ def webhook_add(request: HttpRequest) -> HttpResponse:
 def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Replace a webhook's secret, test it, or remove it."""
     user = access.person(request)
-    mine = Webhook.objects.filter(workspace__in=access.workspaces_to_notify(user))
+    mine = Webhook.objects.filter(workspace__in=access.workspaces_to(access.NOTIFY, user))
     webhook = get_object_or_404(mine.select_related("workspace"), pk=pk)
     try:
         only(request.POST, {"csrfmiddlewaretoken", "change"})
