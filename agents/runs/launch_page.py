@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 from agents.core.limits import EXTERNAL
 from agents.core.redact import without_values
 from agents.engine.desk.subjects import UnknownSubject, find_all
-from agents.models import KillSwitch, Run, Scope, SwitchStage, Workspace
+from agents.models import KillSwitch, PolicyVersion, Run, Scope, SwitchStage, Workspace
 from agents.patterns import PATTERNS, offered_at
 from agents.runs import kill_switch, launching
 from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
@@ -41,7 +41,7 @@ def launch(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, workspace)
     try:
-        run = _launch(request, workspace, _read_launch(request.POST))
+        run = _launch(request, workspace)
     except BadForm as bad:
         return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
     except refusal.Refused as no:
@@ -50,29 +50,40 @@ def launch(request: HttpRequest) -> HttpResponse:
     return redirect("run", pk=run.pk)
 
 
-def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
-    policy = None
-    if wanted.policy is not None:
-        policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()
-        if policy is None:
-            raise BadForm("policy", "There is no such policy version. Load the page again.")
-    desk = wanted.desk or next(iter(_patterns_of(workspace)), "")
+def _launch(request: HttpRequest, workspace: Workspace) -> Run:
+    """Launch what the form asks for: a scenario, or one's own goal. Raises BadForm, Refused."""
+    posted = request.POST
+    only(posted, {"csrfmiddlewaretoken", "scenario", "token", *_GIVEN})
+    token = posted.get("token", "")
+    if not (token.isascii() and token.isalnum()) or len(token) > 64:
+        raise BadForm("goal", "This form is no longer valid. Reload the page and try again.")
+    if "scenario" in posted:
+        desk, one = examples().get(posted["scenario"], ("", None))
+        if one is None:
+            raise BadForm("goal", "There is no such scenario. Load the page again.")
+        pattern, goal, subject = one.pattern, one.goal, one.subject
+        options = launching.LaunchOptions(token=token, workflow=one.workflow, off=tuple(one.off))
+    else:
+        # A form without a choice of desks: the first one that is offered.
+        desk = posted.get("desk") or next(iter(_patterns_of(workspace)), "")
+        pattern, goal = posted.get("pattern", "supervisor"), posted.get("goal", "")
+        subject = posted.get("subject", "").strip()
+        options = launching.LaunchOptions(
+            token=token,
+            policy=_policy(workspace, posted.get("policy", "")),
+            model=posted.get("model", ""),
+            workflow=posted.get("workflow", ""),
+            scope=posted.get("scope", "")[:_LONGEST_NAME],
+        )
     return launching.launch(
         workspace=workspace,
-        pattern=wanted.pattern,
-        goal=wanted.goal,
+        pattern=pattern,
+        goal=goal,
         desk=desk,
-        subject=_find_subject(wanted.subject, desk=desk, book_id=workspace.book_id),
+        subject=_find_subject(subject, desk=desk, book_id=workspace.book_id),
         by=access.person(request),
         at=timezone.now(),
-        options=launching.LaunchOptions(
-            token=wanted.token,
-            policy=policy,
-            model=wanted.model,
-            workflow=wanted.workflow,
-            scope=wanted.scope,
-            off=wanted.off,
-        ),
+        options=options,
     )
 
 
@@ -126,67 +137,6 @@ def _page(
 
 _LONGEST_NAME = 120  # characters
 _MOST = 5  # subjects named when several match
-_LAUNCH_FIELDS = {
-    "csrfmiddlewaretoken",
-    "scenario",
-    "goal",
-    "subject",
-    "token",
-    "pattern",
-    "policy",
-    "model",
-    "workflow",
-    "desk",
-    "scope",
-}
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A filled-in launch form."""
-
-    pattern: str
-    goal: str
-    subject: str  # a key or a name, as typed; "" for a run without a subject
-    token: str  # of its form: a second submit launches nothing
-    policy: int | None = None  # a version's number; None: the published one
-    model: str = ""
-    workflow: str = ""  # name of a shipped workflow
-    off: tuple[str, ...] = ()  # tools that the scenario switches off
-    scope: str = ""  # what a report is about, as typed; "": what the goal names, or the newest
-    desk: str = ""  # of a form without a choice: the first one that is offered
-
-
-def _read_launch(posted: QueryDict) -> Launch:
-    """Read the launch form: a scenario, or one's own goal. Raises BadForm."""
-    only(posted, _LAUNCH_FIELDS)
-    token = posted.get("token", "")
-    if not (token.isascii() and token.isalnum()) or len(token) > 64:
-        raise BadForm("goal", "This form is no longer valid. Reload the page and try again.")
-    if "scenario" in posted:
-        desk, chosen = examples().get(posted.get("scenario", ""), ("", None))
-        if chosen is None:
-            raise BadForm("goal", "There is no such scenario. Load the page again.")
-        return Launch(
-            chosen.pattern,
-            chosen.goal,
-            chosen.subject,
-            token,
-            workflow=chosen.workflow,
-            off=tuple(chosen.off),
-            desk=desk,
-        )
-    return Launch(
-        pattern=posted.get("pattern", "supervisor"),
-        goal=posted.get("goal", ""),
-        subject=posted.get("subject", "").strip(),
-        token=token,
-        policy=_number(posted.get("policy", "")),
-        model=posted.get("model", ""),
-        workflow=posted.get("workflow", ""),
-        scope=posted.get("scope", "")[:_LONGEST_NAME],
-        desk=posted.get("desk", ""),
-    )
 
 
 def examples() -> dict[str, tuple[str, Scenario]]:
@@ -226,13 +176,14 @@ def _find_subject(text: str, *, desk: str, book_id: int) -> str | None:
     return subjects[0][0]
 
 
-def _number(text: str) -> int | None:
-    """Return a policy version's number, None for the published one. Raises BadForm."""
-    if not text:
+def _policy(workspace: Workspace, number: str) -> PolicyVersion | None:
+    """Return the chosen version, None for the published one. Raises BadForm."""
+    if not number:
         return None
-    if (number := whole_number(text)) is None:
+    versions = access.policies_to_launch_under(workspace)  # from 1
+    if (policy := versions.filter(number=whole_number(number) or 0).first()) is None:
         raise BadForm("policy", "There is no such policy version. Load the page again.")
-    return number
+    return policy
 
 
 # The gallery on the page: each scenario with its newest run, by desk and pattern.
@@ -262,16 +213,13 @@ _ANY_END = ("skip", True)
 
 @dataclass(frozen=True)
 class _Offer:
-    key: str
-    title: str
-    watch: str  # what to watch for
-    ends: str  # how it ends with the demo model; "" if `watch` says so
-    role: str  # of that end
-    goal: str
+    """A scenario on the page."""
+
+    of: Scenario
     token: str  # of its form: a second submit launches nothing
+    role: str  # of its end
     last: Run | None  # the newest launched from it or with the same goal
     switch: KillSwitch | None  # what would stop it now
-    is_first: bool  # among those to try first
     is_found: bool  # it has all words that are searched for
 
 
@@ -319,19 +267,9 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
         role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
         text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
-        return _Offer(
-            key=one.key,
-            title=one.title,
-            watch=one.expect,
-            ends=one.ends,
-            role=role,
-            goal=one.goal,
-            token=uuid4().hex,
-            last=newest,
-            switch=stopping(desk, one.pattern) if writes else None,
-            is_first=one.is_first,
-            is_found=all(word in text for word in search.lower().split()),
-        )
+        switch = stopping(desk, one.pattern) if writes else None
+        is_found = all(word in text for word in search.lower().split())
+        return _Offer(one, uuid4().hex, role, newest, switch, is_found)
 
     sections = [
         _GallerySection(
