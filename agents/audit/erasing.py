@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from urllib.parse import unquote_plus
@@ -56,31 +56,11 @@ _TOGETHER = 500  # values in one transaction
 
 
 @dataclass(frozen=True)
-class ErasureLeftovers:
-    """What an erasure leaves; events by their numbers in the chain."""
-
-    chains: tuple[
-        tuple[UUID, tuple[int, ...]], ...
-    ] = ()  # old events with words in the chain itself
-    policies: tuple[int, ...] = ()  # versions that mask nothing and have runs of other subjects
-    switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
-    switch_events: tuple[int, ...] = ()  # their events in the workspace's chain
-    views: tuple[tuple[int, str], ...] = ()  # saved views that may name them, with their owners
-    archives: tuple[int, ...] = ()  # that have texts of erased runs in a file
-    mentions: tuple[UUID, ...] = ()  # runs of others whose goal may name the subject
-    books: bool = False  # the desk's own, if it does not say how to erase a subject
-
-    def __bool__(self) -> bool:
-        counts = (self.chains, self.policies, self.switches, self.switch_events)
-        return any((*counts, self.views, self.archives, self.mentions, self.books))
-
-
-@dataclass(frozen=True)
 class Erasure:
     subject: str  # its name from now on
     runs: int  # erased now
     before: int  # erased earlier
-    beyond: ErasureLeftovers = field(default_factory=ErasureLeftovers)
+    beyond: tuple[str, ...]  # a line for each kind of place that it did not reach
 
 
 def erase_subject(
@@ -122,8 +102,11 @@ def erase_subject(
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
         transaction.on_commit(empty_log)
-    beyond = _find_leftovers(workspace, runs, names=names)  # only reads, holding nobody up
-    return Erasure(called, len(still), before, replace(beyond, books=known is None))
+    beyond = list(_leftovers(workspace, runs, names=names))  # only reads, holding nobody up
+    if known is None:
+        own = "the desk's own books: it does not say how it forgets, so its texts are as they were"
+        beyond.insert(0, own)
+    return Erasure(called, len(still), before, tuple(beyond))
 
 
 def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
@@ -229,44 +212,60 @@ def _ruling(review: Json) -> Json:
 # What an erasure cannot reach, named so that a person can look there.
 
 
-def _find_leftovers(
+def _leftovers(
     workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
-) -> ErasureLeftovers:
-    """Return what remains of a subject in a workspace after the erasure of its runs."""
+) -> Iterator[str]:
+    """Yield a line for each kind of place that keeps a subject, after the erasure of its runs."""
     spoken_of = re.compile(
         rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
     )
+    filed = Exists(Tombstone.objects.filter(archive=OuterRef("pk"), run__in=runs))
+    archives = Archive.objects.filter(filed, workspace=workspace).order_by("number")
+    if archives:
+        numbers = _joined(archives.values_list("number", flat=True))
+        yield f"archives {numbers}: run manage.py archive --forget where they are"
+    for run_id, seqs in _runs_with_words(runs):
+        yield (
+            f"run {run_id}, events {_joined(seqs)}: written before texts lay beside their "
+            "events, so their words stay in the chain"
+        )
+    if versions := _unmasked_versions(workspace):
+        yield (
+            f"policy versions {_joined(versions)}: they mask nothing, so what other runs "
+            "under them were told is kept as it came"
+        )
+    others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
+    for run_id, goal, before in others.values_list("pk", "goal", "before").iterator():
+        if any(map(spoken_of.search, [goal, *(one["goal"] for one in before or ())])):
+            yield f"run {run_id} of somebody else: its goal may name them, and then so do its texts"
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
+    if pressed := [one.pk for one in switches if spoken_of.search(one.reason)]:
+        yield f"kill switches {_joined(pressed)}: their reason may name them"
     # A private view belongs to no workspace: all that could concern this one are named.
     views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
+    if named := [
+        f"{view.pk} of {view.owner.get_username()}"
+        for view in views.select_related("owner")
+        if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
+    ]:
+        yield (
+            f"saved views {', '.join(named)}: name or filter may name them; their owner can "
+            "delete them"
+        )
     events = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
-    others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
-    return ErasureLeftovers(
-        chains=tuple(_runs_with_words(runs)),
-        archives=tuple(
-            Archive.objects.filter(workspace=workspace)
-            .filter(Exists(Tombstone.objects.filter(archive=OuterRef("pk"), run__in=runs)))
-            .order_by("number")
-            .values_list("number", flat=True)
-        ),
-        policies=_unmasked_versions(workspace),
-        switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
-        views=tuple(
-            (view.pk, view.owner.get_username())
-            for view in views.select_related("owner")
-            if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
-        ),
-        mentions=tuple(
-            run
-            for run, goal, before in others.values_list("pk", "goal", "before").iterator()
-            if any(map(spoken_of.search, [goal, *(one["goal"] for one in before or ())]))
-        ),
-        switch_events=tuple(
-            event.seq
-            for event in events.order_by("seq")
-            if spoken_of.search(str(event.facts.get("why", "")))
-        ),
-    )
+    if moved := [
+        event.seq
+        for event in events.order_by("seq")
+        if spoken_of.search(str(event.facts.get("why", "")))
+    ]:
+        yield (
+            f"the workspace's events {_joined(moved)}: why a kill switch was moved, which may "
+            "name them"
+        )
+
+
+def _joined(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
