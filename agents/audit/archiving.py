@@ -49,7 +49,6 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.models.runs import UNSETTLED
 from agents.record.chain import (
     TEXTS,
@@ -151,8 +150,7 @@ def forget_archived(
             if untold := max(0, empty - recorded[archive.number]):
                 facts = {"archive": archive.number, "runs": untold}
                 with transaction.atomic():
-                    entry = Entry("archive.erased", facts, actor)
-                    append_events([entry], workspace_id=workspace.pk, at=at)
+                    workspace.say("archive.erased", at=at, facts=facts, actor=actor)
             count += max(emptied, untold)
         _clear_parts(directory, workspace.slug)
         unknown = _unknown(workspace, directory)
@@ -303,9 +301,7 @@ def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) ->
         "sha256": archive.sha256,
         "tombstones": archive.tombstones,
     }
-    append_events(
-        [Entry("archive.written", facts, actor)], workspace_id=archive.workspace_id, at=archive.at
-    )
+    archive.workspace.say("archive.written", at=archive.at, facts=facts, actor=actor)
     archive.seq = Workspace.objects.values_list("event_count", flat=True).get(
         pk=archive.workspace_id
     )

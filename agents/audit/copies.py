@@ -33,7 +33,7 @@ from agents.core.json_forms import canonical, sha256
 from agents.core.requests import Json
 from agents.engine.redaction import redact_in
 from agents.models import Event, Head, Role, Run, Sealed, Tombstone, Workspace
-from agents.models.record import UNREADABLE, Entry, append_events, facts_of, hashed_parts, texts_of
+from agents.models.record import UNREADABLE, facts_of, hashed_parts, texts_of
 from agents.record import seals
 from agents.record.chain import Text, name_of, run_keys, spell_time
 from agents.shell.event_words import EventLine, read_events, tell_events
@@ -285,16 +285,16 @@ def _hashes(head: Head, run: Run) -> int:
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
     """Record that a person exported the record, and the filter. Raises Refused."""
-    entry = Entry("audit.exported", redact_in(workspace, facts), by.get_username())
+    facts = redact_in(workspace, facts)
     with transaction.atomic():
         require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("audit.exported", at=at, facts=facts, actor=by.get_username())
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
     """Record an export on the command line, where nobody is signed in."""
     with transaction.atomic():
-        append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
+        workspace.say("audit.exported", at=at, facts=facts)
 
 
 # The log as a table without cells that a spreadsheet would run as formulas; any file is streamed.

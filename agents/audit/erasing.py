@@ -42,7 +42,6 @@ from agents.models import (
     Tombstone,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.models.runs import cipher
 from agents.record.chain import ERASURE
 from agents.record.event_kinds import without_texts
@@ -99,7 +98,7 @@ def erase_subject(
         for run in still:
             _erase_run(run, actor=actor, at=at)
         facts = {"desk": desk, "subject_key": key, "reason": reason, "runs": len(still)}
-        append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
+        workspace.say(ERASURE, at=at, facts=facts, actor=actor)
         purge_words()
         transaction.on_commit(empty_log)
     beyond = list(_leftovers(workspace, runs, names=names))  # only reads, holding nobody up

@@ -40,7 +40,7 @@ from agents.audit.rows_in_tables import without_intent
 from agents.core.requests import Json
 from agents.engine.runtime.database import VERIFYING_THREADS, in_database
 from agents.models import Event, Head, Role, Run, Sealed, Verification, VerifiedHead, Workspace
-from agents.models.record import UNREADABLE, Entry, append_events
+from agents.models.record import UNREADABLE
 from agents.record import seals
 from agents.record.chain import Fault, name_of, run_keys, spell_time
 from agents.shell.refusal import Refused, require_member
@@ -548,8 +548,7 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], proof: Proof) -> N
             full_at = proof.since.full_at.isoformat()
             facts |= {"since": proof.since.head, "unread": proof.unread, "full_at": full_at}
         require_member(workspace, job.by, Role.AUDITOR, Role.ADMIN)
-        entry = Entry("audit.verified", facts, job.by.get_username())
-        append_events([entry], workspace_id=workspace.pk, at=timezone.now())
+        workspace.say("audit.verified", at=timezone.now(), facts=facts, actor=job.by.get_username())
 
 
 def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:

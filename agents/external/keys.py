@@ -63,7 +63,7 @@ def set_agent(
             "owner": agent.owner.get_username(),
         }
         facts |= {"is_paused": agent.paused_at is not None}
-        append_events([Entry("agent.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        workspace.say("agent.set", at=at, facts=facts, actor=actor)
         return agent
 
 
@@ -113,8 +113,7 @@ def make_key(
         )
         facts = {"agent": agent, "key": prefix, "token_sha256": key.token_sha256}
         facts |= {"expires_at": key.expires_at.isoformat()}
-        event = Entry("agent_key.made", facts, actor)
-        append_events([event], workspace_id=workspace.pk, at=at)
+        workspace.say("agent_key.made", at=at, facts=facts, actor=actor)
         return key, token
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, cast
@@ -14,6 +15,9 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import OperationalError, models
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
+
+from agents.core.requests import Json
+from agents.models.record import Entry, append_events
 
 
 class Role(StrEnum):
@@ -54,6 +58,10 @@ class Workspace(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
+        """Add an event to the workspace's chain, in the transaction of the change it describes."""
+        append_events([Entry(kind, facts, actor)], workspace_id=self.pk, at=at)
 
 
 class Membership(models.Model):

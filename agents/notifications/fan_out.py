@@ -54,7 +54,6 @@ from agents.models import (
     Snooze,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.notifications.channels import Destination, channel_of_member, channels, notify_one
 from agents.shell.refusal import Refused, require_member
 
@@ -325,5 +324,4 @@ def set_preference(
             workspace=workspace, user=whom, defaults=columns
         )
         facts = {"of": by.get_username() if whom else "", **columns}
-        event = Entry("notifications.set", facts, by.get_username())
-        append_events([event], workspace_id=workspace.pk, at=at)
+        workspace.say("notifications.set", at=at, facts=facts, actor=by.get_username())

@@ -25,7 +25,6 @@ from agents.models import (
     Team,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.people.members import BY_GROUPS, join, lock_person, remove_member, set_role, set_team
 from agents.people.workspaces import is_break_glass, lock_people
 from agents.shell.formats import desk_title, up_to
@@ -207,8 +206,7 @@ def set_group(
             row.role, row.teams = role, sorted(teams)
             row.save()
         facts = {"group": value, "role": role or "", "teams": row.teams, "desk_limits": row.limits}
-        entry = Entry("group.set", {**facts, "grants": "listed"}, actor)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("group.set", at=at, facts={**facts, "grants": "listed"}, actor=actor)
 
 
 def leave_to_groups(*, workspace: Workspace, user: User, by: User, at: datetime) -> None:
@@ -217,8 +215,7 @@ def leave_to_groups(*, workspace: Workspace, user: User, by: User, at: datetime)
         actor = lock_people(workspace, by, user)
         word: Json = {"is_removed": False, "role": "", "limits": {}}
         SignOnPart.objects.update_or_create(workspace=workspace, user=user, defaults=word)
-        entry = Entry("member.by_groups", {"user": user.get_username()}, actor)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("member.by_groups", at=at, facts={"user": user.get_username()}, actor=actor)
 
 
 def word_of(part: Membership) -> str:

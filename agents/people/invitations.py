@@ -25,7 +25,6 @@ from agents.core.json_forms import hash_of_token
 from agents.core.requests import Json
 from agents.models import Invitation, InvitationState, Membership, Role, Team, Workspace
 from agents.models.people import token_of
-from agents.models.record import Entry, append_events
 from agents.notifications.channels import notify_one
 from agents.notifications.channels.mail import Mail
 from agents.notifications.messages import INVITATION
@@ -89,8 +88,7 @@ def invite(
         message: Json = {"kind": INVITATION, "what": made.pk, "invitation": made}
         notify_one(channel=Mail.name, workspace=workspace, at=at, **message)
         facts = {"invitation": made.pk, "role": role.value, "team": team.slug if team else ""}
-        entry = Entry("invitation.sent", facts, name)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("invitation.sent", at=at, facts=facts, actor=name)
     return made
 
 

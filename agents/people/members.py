@@ -29,7 +29,6 @@ from agents.models import (
     Team,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.people.workspaces import (
     add_member,
     check_name,
@@ -132,7 +131,7 @@ def remove_member(
         part.delete()
         count = _release_held(workspace, user, held, at=at, actor=actor)
         facts = {"user": user.get_username(), "role": part.role, "requests": count}
-        append_events([Entry("member.removed", facts, actor)], workspace_id=workspace.pk, at=at)
+        workspace.say("member.removed", at=at, facts=facts, actor=actor)
         return count
 
 
@@ -303,7 +302,7 @@ def set_team(
         people = sorted(team.members.values_list("user__username", flat=True))
         leads = team.lead.user.get_username() if team.lead else ""
         facts = {"team": slug, "name": team.name, "members": people, "lead": leads}
-        append_events([Entry("team.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        workspace.say("team.set", at=at, facts=facts, actor=actor)
         return team
 
 
@@ -336,9 +335,9 @@ def _forget_sessions(
     there = Session.objects.filter(user=user)
     count = there.filter(expire_date__gt=at).count()
     there.delete()
-    entry = Entry("sessions.ended", {"user": user.get_username(), "count": count}, actor)
+    facts = {"user": user.get_username(), "count": count}
     for workspace in workspaces if count else ():
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("sessions.ended", at=at, facts=facts, actor=actor)
     return count
 
 
@@ -365,11 +364,10 @@ def end_invitation(
 ) -> bool:
     """End an invitation and forget its address. Return False if it has already ended."""
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
+        workspace = Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
         still = Invitation.objects.filter(pk=invitation.pk, state=InvitationState.OPEN)
         if not still.update(state=state, email=""):
             return False
         facts = {"invitation": invitation.pk}
-        entry = Entry(f"invitation.{state.value}", facts, actor)
-        append_events([entry], workspace_id=invitation.workspace_id, at=at)
+        workspace.say(f"invitation.{state.value}", at=at, facts=facts, actor=actor)
         return True

@@ -30,7 +30,6 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.core.requests import Json
 from agents.models import Membership, RecoveryCode, Role, Session, Workspace
 from agents.models.people import hash_of_code
-from agents.models.record import Entry, append_events
 from agents.people.workspaces import lock_people, lock_workspaces_of
 from agents.shell import access
 from agents.shell.access import may_use_password
@@ -198,8 +197,8 @@ def require_factor(
         Workspace.objects.filter(pk=workspace.pk).update(
             second_factor_roles=kept, counts_provider_factor=of_provider
         )
-        entry = Entry("workspace.second_factor", {"roles": kept, "of_provider": of_provider}, name)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        facts = {"roles": kept, "of_provider": of_provider}
+        workspace.say("workspace.second_factor", at=at, facts=facts, actor=name)
 
 
 def _check(user: User, code: str, at: datetime) -> None:
@@ -234,9 +233,8 @@ def _tell(
     *,
     actor: str = "",
 ) -> None:
-    entry = Entry(kind, facts, by.get_username() if by else actor)
     for workspace in workspaces:
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say(kind, at=at, facts=facts, actor=by.get_username() if by else actor)
 
 
 # The page on which people set their own factor up, and are sent to if they must.

@@ -23,7 +23,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.core.requests import Json
 from agents.models import Identity, Workspace
-from agents.models.record import Entry, append_events
 from agents.notifications.fan_out import tell_admins
 from agents.notifications.messages import BREAK_GLASS
 from agents.people import second_factor
@@ -81,8 +80,7 @@ def _let_in(request: HttpRequest, user: User) -> None:
         at, name = timezone.now(), user.get_username()
         with transaction.atomic():
             for home in lock_workspaces_of(user):
-                entry = Entry("sign_in.break_glass", {"user": name}, name)
-                append_events([entry], workspace_id=home.pk, at=at)
+                home.say("sign_in.break_glass", at=at, facts={"user": name}, actor=name)
                 tell_admins(home, BREAK_GLASS, user, at=at)
     login(request, user, backend=BACKEND)
 

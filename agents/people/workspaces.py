@@ -16,7 +16,6 @@ from agents.core.limits import strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book
 from agents.models import Grants, Membership, Role, Workspace
-from agents.models.record import Entry, append_events
 from agents.publishing.versions import policy_version
 from agents.sdk.desk import DESKS, offered
 from agents.shell.refusal import Refused, require_member
@@ -119,8 +118,7 @@ def add_workspace(
         workspace = Workspace.objects.create(
             slug=slug, name=name, is_demo=is_demo, book_id=book, created_at=at
         )
-        entry = Entry("workspace.created", {"slug": slug}, actor)
-        append_events([entry], workspace_id=workspace.pk, at=at)
+        workspace.say("workspace.created", at=at, facts={"slug": slug}, actor=actor)
         limits = strict({desk: DESKS[desk].part() for desk in desks})
         if is_demo:
             limits = replace(limits, escalation_seconds=_DEMO_EXPIRY)
@@ -164,7 +162,7 @@ def add_member(
             "desk_limits": membership.desk_limits,
             "grants": str(membership.grants),
         }
-        append_events([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        workspace.say("member.set", at=at, facts=facts, actor=actor)
         return membership
 
 

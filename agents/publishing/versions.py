@@ -17,7 +17,6 @@ from agents.core.notifications import Kind
 from agents.core.requests import Json
 from agents.engine.kill_switch import keep_writes_out
 from agents.models import Event, Membership, Notification, PolicyVersion, Role, Team, Workspace
-from agents.models.record import Entry, append_events
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
 from agents.publishing.words import differences
@@ -63,8 +62,7 @@ def publish_policy(
         said = {"why": reason, "alone": alone, "brings": list(brings)}
         said["asked_by"] = asked_by.get_username() if asked_by else ""
         facts |= {name: value for name, value in said.items() if value}
-        entry = Entry("policy.published", facts, by.get_username())
-        append_events([entry], workspace_id=locked.pk, at=at)
+        locked.say("policy.published", at=at, facts=facts, actor=by.get_username())
         if alone:
             tell(locked, Kind.ALONE, version.number, by=by, at=at)
     workspace.policy = version
@@ -101,7 +99,7 @@ def policy_version(
             created_at=at,
         )
         facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
-        append_events([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
+        workspace.say("policy.created", at=at, facts=facts)
         return version
 
 

@@ -28,7 +28,6 @@ from agents.models import (
     SwitchStage,
     Workspace,
 )
-from agents.models.record import Entry, append_events
 from agents.patterns import PATTERNS
 from agents.sdk.desk import offered, tool_title
 from agents.shell.formats import spell_out
@@ -157,8 +156,7 @@ def _say(switch: KillSwitch, stage: SwitchStage, *, by: User, reason: str, at: d
     clocks = freeze(switch.workspace, at=at)
     facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
     facts |= {"why": reason, "deadlines": clocks}
-    entry = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
-    append_events([entry], workspace_id=switch.workspace_id, at=at)
+    switch.workspace.say(f"kill_switch.{stage.value}", at=at, facts=facts, actor=by.get_username())
 
 
 def _not_from(now: SwitchStage, to: SwitchStage) -> str:

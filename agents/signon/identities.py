@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Identity, Membership, SpentAnswer, Workspace
-from agents.models.record import Entry, append_events
 from agents.people.invitations import is_free
 from agents.people.second_factor import check_everywhere
 from agents.people.workspaces import is_break_glass, lock_people, lock_workspaces_of
@@ -87,7 +86,7 @@ def take_over(part: Membership, name: str, *, by: User, at: datetime) -> None:
 def _record(homes: list[Workspace], user: User, name: str, actor: str, at: datetime) -> None:
     facts = {"user": user.get_username(), "name": name}
     for home in homes:
-        append_events([Entry("member.linked", facts, actor)], workspace_id=home.pk, at=at)
+        home.say("member.linked", at=at, facts=facts, actor=actor)
 
 
 def _first_time(claims: dict[str, Json], who: dict[str, str]) -> User:

@@ -29,7 +29,6 @@ from agents.db.inserts import insert_rows
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
 from agents.models import Event, Workspace
-from agents.models.record import Entry, append_events
 from agents.record.chain import ERASURE
 from agents.shell.refusal import Refused
 
@@ -460,7 +459,7 @@ def _import_batch(
     facts = {"customers": imported.customers, "charges": imported.charges, "known": imported.known}
     if erased:
         facts["left_out"] = imported.left_out
-    append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
+    workspace.say("book.imported", at=at, facts=facts, actor=actor)
     return imported
 
 

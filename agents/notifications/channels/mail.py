@@ -22,7 +22,6 @@ from django.db import transaction
 from django.utils.html import format_html
 
 from agents.models import Delivery, InvitationState, Role, Workspace
-from agents.models.record import Entry, append_events
 from agents.notifications.channels import Channel, Message, NotDelivered, in_daemon
 from agents.notifications.messages import INVITATION, LONGEST, Note, moment, url_of
 from agents.record.event_kinds import EventKind
@@ -166,6 +165,4 @@ def set_email(*, workspace: Workspace, user: User, email: str, at: datetime, act
         require_member(workspace, user, *Role)
         User.objects.filter(pk=user.pk).update(email=email)
         facts = {"user": user.get_username(), "email": bool(email)}
-        append_events(
-            [Entry("notifications.address", facts, actor)], workspace_id=workspace.pk, at=at
-        )
+        workspace.say("notifications.address", at=at, facts=facts, actor=actor)

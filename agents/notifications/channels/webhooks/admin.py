@@ -22,7 +22,6 @@ from agents.core.notifications import TITLES, Kind
 from agents.core.requests import Json
 from agents.models import Role, Shape, Team, Webhook, Workspace
 from agents.models.notifications import check_of, secret_of
-from agents.models.record import Entry, append_events
 from agents.notifications.channels import chosen_workspace, notify_one, page_frame
 from agents.notifications.channels.webhooks.calls import BadAddress, read_url
 from agents.notifications.messages import TEST
@@ -237,7 +236,7 @@ def _lock_webhook(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
 
 
 def _say(workspace: Workspace, kind: str, facts: Json, by: User, at: datetime) -> None:
-    append_events([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)
+    workspace.say(kind, at=at, facts=facts, actor=by.get_username())
 
 
 _CHANGES = {"rotate": rotate_webhook, "remove": remove_webhook, "try": try_webhook}
