@@ -45,7 +45,14 @@ from agents.external.schemas import (
     problem,
 )
 from agents.external.sessions import open_session
-from agents.external.waiting import LONGEST, Awaited, Waiting, ending_problem, send_answer
+from agents.external.waiting import (
+    LONGEST,
+    Awaited,
+    Waiting,
+    ending_problem,
+    send_answer,
+    with_first,
+)
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.patterns.external import NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk_tools import CONSOLE
@@ -160,11 +167,8 @@ class Mcp:
         except (BadJson, UnicodeDecodeError) as no:
             return await send_answer(send, problem(400, "bad_json", f"It cannot be read: {no}."))
         manager = await self._started()
-        left = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def again() -> Message:
-            return left.pop() if left else await receive()
-
+        whole = {"type": "http.request", "body": body, "more_body": False}
+        again = with_first(whole, receive)
         await manager.handle_request({**scope, _CALLER: caller}, again, send)
         return None
 

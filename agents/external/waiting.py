@@ -106,7 +106,7 @@ class Waiting:
         if woken is _Woken.ENDING:
             return await send_answer(send, ending_problem())
         if woken is not _Woken.GONE:
-            await self.app(scope, _with_first(first, receive), send)
+            await self.app(scope, with_first(first, receive), send)
         return None
 
     async def hold(self, agent: int, wait: Callable[[], Awaitable[_Woken]]) -> _Woken:
@@ -272,7 +272,7 @@ async def send_answer(send: Send, answer: HttpResponse) -> None:
     await send({"type": "http.response.body", "body": answer.content})
 
 
-def _with_first(first: Message, receive: Receive) -> Receive:
+def with_first(first: Message, receive: Receive) -> Receive:
     """Return a receiver that repeats a message that was already received."""
     left = [first]
 
