@@ -1,4 +1,4 @@
-"""Run a few programs as one: joint output, one Ctrl-C, restart of a program that dies."""
+"""Run a few programs as one: joint output, one Ctrl-C, and one end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import IO
 
 GRACE = 4.0  # seconds a program has to end by itself before it is killed
 _POLL = 0.1  # seconds
-_STEADY = 30.0  # seconds after which a program counts as healthy, and its failures from 1 again
-LONGEST_PAUSE = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -27,51 +25,26 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)  # defaults; ours takes precedence
 
 
-@dataclass
-class _Child:
-    """A program that is kept running."""
-
-    program: Program
-    process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    falls: int = 0
-    resumes_at: float = 0.0
-
-
 def run_together(programs: Sequence[Program]) -> None:
-    """Keep the programs running until SIGINT, SIGTERM or SIGHUP; then end them all."""
+    """Run the programs until one ends, or SIGINT, SIGTERM or SIGHUP; then end them all."""
     stop = threading.Event()
-    children = [_Child(program) for program in programs]
+    running: list[subprocess.Popen[bytes]] = []
     before = {
         number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
-        while not stop.is_set():
-            for child in children:
-                _keep_up(child)
-            stop.wait(_POLL)
+        for program in programs:
+            running.append(_start(program))
+        while not stop.wait(_POLL):
+            for program, process in zip(programs, running, strict=True):
+                if process.poll() is not None:
+                    _say(program.name, f"ended with {process.returncode}, so everything ends")
+                    stop.set()
     finally:
-        _end([child.process for child in children if child.process])
+        _end(running)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def backoff(falls: int) -> float:
-    """Return seconds to wait before the next start: 0.5, 1, 2, ... at most LONGEST_PAUSE."""
-    return float(min(0.5 * 2 ** (min(falls, 10) - 1), LONGEST_PAUSE))
-
-
-def _keep_up(child: _Child) -> None:
-    """Start the program if it is not running and its pause is over."""
-    now = time.monotonic()
-    if child.process and child.process.poll() is not None:
-        child.falls = 1 if now - child.started_at > _STEADY else child.falls + 1
-        pause = backoff(child.falls)
-        _say(child.program.name, f"ended with {child.process.returncode}, again in {pause:g} s")
-        child.process, child.resumes_at = None, now + pause
-    if child.process is None and now >= child.resumes_at:
-        child.process, child.started_at = _start(child.program), now
 
 
 def _start(program: Program) -> subprocess.Popen[bytes]:
