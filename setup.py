@@ -16,7 +16,10 @@ setup(
     packages=[*find_packages(include=["agents*", "opsconsole*"]), *INSIDE],
     package_dir=INSIDE,
     package_data={
-        "": ["*.txt", "*.md", "*.json", "prompts/*", "roles/*", "skeleton/*", "workflows/*"],
+        "": [
+            *("*.txt", "*.md", "*.json", "*.sql", "*.toml"),
+            *("prompts/*", "roles/*", "skeleton/*", "workflows/*"),
+        ],
         **{name: ["*"] for name in INSIDE},
     },
 )

@@ -7,8 +7,11 @@ Dropping them and proving that they are back belong in one file.
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -23,52 +26,7 @@ from agents.db import run_words
 
 _OURS = ("agents", "desk")  # apps whose triggers a migration drops, whoever created them
 
-_SQLITE_TRIGGERS = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
-_SQLITE_TABLES = """
-SELECT name, type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' FROM sqlite_master
-WHERE type IN ('table', 'view')
-"""
-# Triggers with a condition, columns or arguments of their own are another kind; rules are always
-# foreign. A foreign key is two triggers on either table.
-_POSTGRES_TRIGGERS = """
-SELECT CASE WHEN tgisinternal THEN conname ELSE tgname END, relname, prosrc,
-  CASE WHEN tgisinternal THEN -2 WHEN tgqual IS NULL AND tgattr::text = '' AND tgnargs = 0
-    AND lanname = 'plpgsql' AND proconfig = ARRAY['search_path=pg_catalog, ' ||
-      quote_ident(current_schema()) || ', pg_temp'] THEN tgtype::int ELSE -1 END,
-  tgenabled = 'A' OR (tgisinternal AND tgenabled = 'O')
-FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
-  JOIN pg_language ON pg_language.oid = prolang
-  LEFT JOIN pg_constraint ON pg_constraint.oid = tgconstraint
-WHERE pg_table_is_visible(tgrelid)
-UNION ALL
-SELECT 'rule ' || rulename, relname, '', -1, true
-FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
-WHERE relkind = 'r' AND pg_table_is_visible(ev_class)
-"""
-# Rows that a policy hides, or that come from a table below, are not those that were written.
-_POSTGRES_TABLES = """
-SELECT relname, relkind = 'r' AND NOT relrowsecurity
-    AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = pg_class.oid)
-FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
-"""
-# Read for all tables at once: Django reads each apart, and on SQLite parses its whole text.
-_SQLITE_KEYS = """
-SELECT own.name, fk."from", fk."table", fk."to" FROM sqlite_master own
-JOIN pragma_foreign_key_list(own.name) fk WHERE own.type = 'table'
-"""
-_POSTGRES_KEYS = """
-SELECT own.relname, mine.attname, other.relname, its.attname FROM pg_constraint
-  JOIN pg_class own ON own.oid = conrelid JOIN pg_class other ON other.oid = confrelid
-  JOIN pg_attribute mine ON mine.attrelid = conrelid AND mine.attnum = conkey[1]
-  JOIN pg_attribute its ON its.attrelid = confrelid AND its.attnum = confkey[1]
-WHERE contype = 'f' AND pg_table_is_visible(conrelid)
-"""
-# Without this, a session's own tables and operators would come first.
-_POSTGRES_PATH = """
-DO $$ BEGIN EXECUTE format(
-'ALTER FUNCTION {function}() SET search_path = pg_catalog, %I, pg_temp', current_schema());
-END $$
-"""
+_HERE = Path(__file__).parent
 _POSTGRES_ROLE = "SELECT current_setting('session_replication_role')"
 _CONSTRAINT = -2  # the kind of a trigger that PostgreSQL made for a foreign key
 
@@ -82,13 +40,14 @@ def protect(connection: BaseDatabaseWrapper) -> None:
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         _lift(connection, cursor)
         if is_postgresql:
-            cursor.execute(_POSTGRES_FUNCTION)
+            cursor.execute(_SQL["postgresql"]["function"])
         for trigger in _triggers_of(connection):
             cursor.execute(trigger.statement)
             if is_postgresql:
                 always = f"ENABLE ALWAYS TRIGGER {trigger.name}"
                 cursor.execute(f"ALTER TABLE {trigger.table} {always}")
-                cursor.execute(_POSTGRES_PATH.format(function=trigger.function))
+                path = _SQL["postgresql"]["path"]
+                cursor.execute(path.format(function=trigger.function))
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
@@ -154,7 +113,7 @@ def _wrong_tables(
 ) -> Iterator[tuple[str, str, str]]:
     is_sqlite = connection.vendor == "sqlite"
     ours = _tables()
-    cursor.execute(_SQLITE_TABLES if is_sqlite else _POSTGRES_TABLES)
+    cursor.execute(_SQL[connection.vendor]["tables"])
     for name, is_plain in cursor.fetchall():
         table = _fold_case(connection, name)
         if table in ours and not is_plain:
@@ -172,7 +131,7 @@ def _missing_keys(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the foreign keys of our models that should have a constraint and have none."""
     there = set(connection.introspection.table_names(cursor))
-    cursor.execute(_SQLITE_KEYS if connection.vendor == "sqlite" else _POSTGRES_KEYS)
+    cursor.execute(_SQL[connection.vendor]["keys"])
     held = {
         (_fold_case(connection, own), column, _fold_case(connection, other), its)
         for own, column, other, its in cursor.fetchall()
@@ -196,8 +155,7 @@ def _acting(
 
     Each is its name, table, text, kind and whether it is enabled.
     """
-    is_sqlite = connection.vendor == "sqlite"
-    cursor.execute(_SQLITE_TRIGGERS if is_sqlite else _POSTGRES_TRIGGERS)
+    cursor.execute(_SQL[connection.vendor]["triggers"])
     ours = _tables()
     rows = [(row[0], _fold_case(connection, row[1]), *row[2:]) for row in cursor.fetchall()]
     return [row for row in rows if row[1] in ours or _is_lifted(row[1])]
@@ -288,18 +246,15 @@ _APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents
 _TABLES = (EVENTS, HEADS, TEXTS, _APPROVALS, ARCHIVES, TOMBSTONES)
 CHANNEL = "opsconsole_events"  # PostgreSQL notifies it at each commit that adds events
 
-_SQLITE = """
-CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
-"""
-_POSTGRES_FUNCTION = """
-CREATE OR REPLACE FUNCTION agents_event_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION 'the record is append-only'; END $$
-"""
-_POSTGRES = """
-CREATE OR REPLACE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
-FOR EACH {each} EXECUTE FUNCTION agents_event_append_only()
-"""
+
+def _read_sql(vendor: str) -> dict[str, str]:
+    """Return the parts of a database's file of SQL by their names, without comments."""
+    text = (_HERE / f"{vendor}.sql").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^--- (\w+)$", re.sub(r"(?m)^-- .*\n", "", text), flags=re.MULTILINE)
+    return {name: f"{part.rstrip()}\n" for name, part in zip(parts[::2], parts[1::2], strict=True)}
+
+
+_SQL = {vendor: _read_sql(vendor) for vendor in ("sqlite", "postgresql")}
 # Archived rows may be deleted once a head seals the archive's event.
 _IN_ARCHIVE = """EXISTS (SELECT 1 FROM agents_tombstone t
   JOIN agents_archive a ON a.id = t.archive_id
@@ -310,115 +265,7 @@ _MAY_GO = {
     EVENTS: _IN_ARCHIVE.format(event="OLD"),
     TEXTS: f"{_OF_TEXT}{_IN_ARCHIVE.format(event='e')})",
 }
-_SQLITE_GO = """
-CREATE TRIGGER {table}_no_delete BEFORE delete ON {table}
-WHEN NOT {may}
-BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
-"""
-_POSTGRES_GO = """
-CREATE OR REPLACE FUNCTION {table}_no_delete() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN
-IF NOT {may} THEN
-RAISE EXCEPTION 'the record is append-only';
-END IF;
-RETURN OLD;
-END $$;
-CREATE OR REPLACE TRIGGER {table}_no_delete BEFORE delete ON {table}
-FOR EACH ROW EXECUTE FUNCTION {table}_no_delete()
-"""
-# It only wakes listeners: data always comes from the table.
-_POSTGRES_WAKE = f"""
-CREATE OR REPLACE FUNCTION agents_event_wake() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
-CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
-FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
-"""
-# What stays: (table, columns that never change, when a row is closed, columns that no longer change
-# then, and columns that may change once in a given way). Other texts are left out because a person
-# may have to be erased. References decide whose rules hold and who may answer.
-_ERASES = "OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL"
-_OF_ERASED = "EXISTS (SELECT 1 FROM agents_run WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
-_STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], ...] = (
-    (
-        "agents_run",
-        ("workspace_id", "policy_id", "launched_by_id", "again_of_id"),
-        "OLD.ended_at IS NOT NULL",
-        ("state", "ended_at", "pattern", "book_id"),
-        {
-            "erased_at": "OLD.erased_at IS NULL",
-            "archived_at": "OLD.archived_at IS NULL",
-            # The code stays; what it quoted goes.
-            "stop_reason": f"{_ERASES} AND OLD.stop_reason LIKE NEW.stop_reason || ':%'",
-        },
-    ),
-    (
-        "agents_escalation",
-        ("workspace_id", "run_id", "step_id"),
-        "OLD.state <> 'open'",
-        (
-            "state",
-            "decided_by_id",
-            "decided_from",
-            "decided_at",
-            "granted_minor",
-            "assigned_to_id",
-            "assigned_team_id",
-            "approval_id",
-        ),
-        {
-            "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
-            "likeness": f"NEW.likeness = '' AND {_OF_ERASED}",
-            "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
-        },
-    ),
-    (
-        _APPROVALS,
-        (
-            *("id", "run_id", "escalation_id", "by_id", "account", "at", "resource"),
-            *("granted_minor", "currency", "is_simulated"),
-        ),
-        "1 = 1",
-        (),
-        {
-            "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
-            "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
-            "comment": f"NEW.comment = '' AND {_OF_ERASED}",
-        },
-    ),
-    ("agents_effect", ("run_id", "step_id", "review_id", "escalation_id", "key"), "", (), {}),
-    (
-        ARCHIVES,
-        (*("id", "workspace_id", "number", "before", "at", "runs", "sha256", "tombstones"), "seq"),
-        "1 = 1",
-        (),
-        {"let_go_at": "OLD.let_go_at IS NULL"},
-    ),
-    (
-        TEXTS,
-        ("id", "event_id", "name"),
-        "1 = 1",
-        (),
-        dict.fromkeys(("text", "salt", "erased_at"), f"{_ERASES} AND NEW.text = ''"),
-    ),
-)
-_SQLITE_OVER = """
-CREATE TRIGGER {table}_stays BEFORE UPDATE ON {table}
-WHEN {changed}
-BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
-"""
-# A function names the columns, so that a later migration may still alter them; the trigger's own
-# WHEN would bind them.
-_POSTGRES_OVER = """
-CREATE OR REPLACE FUNCTION {table}_stays() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN
-IF {changed} THEN
-RAISE EXCEPTION 'what has ended stays as it is' USING ERRCODE = 'integrity_constraint_violation';
-END IF;
-RETURN NEW;
-END $$;
-CREATE OR REPLACE TRIGGER {table}_stays BEFORE UPDATE ON {table}
-FOR EACH ROW EXECUTE FUNCTION {table}_stays()
-"""
+_STAY: dict[str, Any] = tomllib.loads((_HERE / "stays.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -438,7 +285,9 @@ class _Trigger:
     @property
     def body(self) -> str:
         """Return the text that identifies this version: on PostgreSQL its function's."""
-        body = _POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement
+        body = self.statement
+        if self.kind and "$$" not in body:
+            body = _SQL["postgresql"]["function"]
         return body.split("$$")[1] if self.kind else body.strip()
 
 
@@ -448,44 +297,48 @@ _VERBS = {"insert": 4, "delete": 8, "update": 16, "truncate": 32}
 
 def _triggers_of(connection: BaseDatabaseWrapper) -> list[_Trigger]:
     """Return every trigger that should exist."""
-    is_sqlite = connection.vendor == "sqlite"
+    is_sqlite, sql = connection.vendor == "sqlite", _SQL[connection.vendor]
     tables = [name.lower() for name in connection.introspection.table_names()]
     triggers = []
     for table, verb in _refused_verbs(tables, is_sqlite):
         each = "STATEMENT" if verb == "truncate" else "ROW"
-        template = _SQLITE if is_sqlite else _POSTGRES
         may = _MAY_GO.get(table, "") if verb == "delete" else ""
-        if may:
-            template = _SQLITE_GO if is_sqlite else _POSTGRES_GO
+        template = sql["refuse_unless" if may else "refuse"]
         statement = template.format(table=table, verb=verb, each=each, may=may)
         kind = 0 if is_sqlite else _BEFORE + _VERBS[verb] + _ROW * (each == "ROW")
         triggers.append(_Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
-        triggers.append(_Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
+        wake = sql["wake"].format(channel=CHANNEL)
+        triggers.append(_Trigger(EVENTS, "agents_event_wake", wake, _VERBS["insert"]))
     if is_sqlite and run_words.TABLE in tables:
         for verb, does in run_words.SQLITE_TRIGGERS.items():
             name = f"{run_words.TABLE}_{verb}"
             triggers.append(_Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
-    for table, always, over, then, once in _STAY:
+    for table, columns in _STAY.items():
         if table not in tables:
             continue
         is_not = "IS NOT" if is_sqlite else "IS DISTINCT FROM"
-        changed = _change_condition(always, over, then, once, is_not=is_not)
-        template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
-        statement = template.format(table=table, changed=changed)
+        changed = _change_condition(**columns, is_not=is_not)
+        statement = sql["stay"].format(table=table, changed=changed)
         kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
         triggers.append(_Trigger(table, f"{table}_stays", statement, kind))
     return triggers
 
 
 def _change_condition(
-    always: Sequence[str], over: str, then: Sequence[str], once: Mapping[str, str], *, is_not: str
+    *,
+    always: Sequence[str],
+    closed: str = "",
+    then: Sequence[str] = (),
+    once: Mapping[str, str] | None = None,
+    is_not: str,
 ) -> str:
     """Return the SQL condition of a forbidden change."""
+    once = once or {}
     differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*always, *then, *once)}
     wrong = [differs[name] for name in then]
     wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
-    at_end = [f"({over} AND ({' OR '.join(wrong)}))"] if wrong else []
+    at_end = [f"({closed} AND ({' OR '.join(wrong)}))"] if wrong else []
     return " OR ".join([*(differs[name] for name in always), *at_end])
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
+from django.apps import apps
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.decisions import REPLY
@@ -479,52 +482,18 @@ def _without_intent_at(desk: Desk) -> Iterator[str]:
 # Digests over the remaining rows of archived runs, of which no event is left.
 
 
-# Columns that neither time nor an erasure changes. Their digests are sealed: a changed list needs
-# its own version number, so that older tombstones are still computed by theirs.
-_COLUMNS: tuple[tuple[type[Model], str, tuple[str, ...]], ...] = (
-    (
-        Run,
-        "pk",
-        (
-            *("workspace_id", "policy_id", "book_id", "pattern", "desk", "subject_key", "model"),
-            *("launched_by_id", "again_of_id", "state", "stop_reason", "created_at", "ended_at"),
-        ),
-    ),
-    (
-        Escalation,
-        "run_id",
-        (
-            *("pk", "step_id", "kind", "state", "subject_key", "resource", "amount_minor"),
-            *("currency", "created_at", "decided_by_id", "decided_from", "decided_at"),
-            *("granted_minor", "is_simulated", "not_carried_out", "tier", "approval_id"),
-        ),
-    ),
-    (
-        Effect,
-        "run_id",
-        (
-            *("pk", "step_id", "review_id", "escalation_id", "key", "tool", "subject_key"),
-            *("resource", "amount_minor", "currency", "state", "intended_at", "settled_at"),
-        ),
-    ),
-    (
-        Approval,
-        "run_id",
-        (
-            *("pk", "escalation_id", "by_id", "account", "at", "resource", "granted_minor"),
-            *("currency", "is_simulated"),
-        ),
-    ),
-)
+_OF_TOMBSTONE = (Path(__file__).parent / "tombstone_1.toml").read_text(encoding="utf-8")
+_COLUMNS: dict[str, Any] = tomllib.loads(_OF_TOMBSTONE)
 
 
 def tombstones_of(runs: Collection[UUID]) -> dict[UUID, str]:
     """Return the digest over each run's remaining rows, in four queries."""
     rows_of: dict[UUID, list[Json]] = {run: [] for run in runs}
-    for model, of, columns in _COLUMNS:
+    for name, own in _COLUMNS.items():
+        model, of = apps.get_model("agents", name), own["of"]
         rows = model._default_manager.filter(**{f"{of}__in": runs}).order_by("pk")
-        for run, *values in rows.values_list(of, *columns):
-            row = {name: _plain(value) for name, value in zip(columns, values, strict=True)}
+        for run, *values in rows.values_list(of, *own["columns"]):
+            row = dict(zip(own["columns"], map(_plain, values), strict=True))
             if "stop_reason" in row:  # an erasure keeps the code
                 row["stop_reason"] = row["stop_reason"].partition(":")[0]
             rows_of[run].append([model._meta.model_name, row])
