@@ -1,7 +1,6 @@
 """Django's settings, from the environment and an optional .env beside manage.py.
 
-Comments that begin with `#:` are the sentences of docs/settings.md, which scripts/settings-docs
-writes. The environment takes precedence over .env.
+The environment takes precedence over .env. `scripts/settings-docs.toml` describes each variable.
 One file, where people who know Django look for a setting.
 """
 
@@ -34,8 +33,6 @@ _env_file = os.environ.get("OPSCONSOLE_ENV_FILE", ".env")
 _given = from_file(BASE_DIR / _env_file) if _env_file else {}
 _env = Environment({**_given, **os.environ})
 
-#: Directory for everything that opsconsole writes. Required when installed from a wheel.
-#: Default: `var`.
 _data = _env.text("OPSCONSOLE_DATA_DIR", "var" if _is_checkout else "")
 if not _data:
     raise ImproperlyConfigured(
@@ -55,18 +52,14 @@ except OSError as error:
 
 # The deployment
 
-#: HTTPS only: redirect, secure cookies, HSTS for the host and its subdomains.
 PRODUCTION = _env.flag("OPSCONSOLE_PRODUCTION", default=False)
-#: Django's debug pages.
 DEBUG = _env.flag("OPSCONSOLE_DEBUG", default=False)
 if PRODUCTION and DEBUG:
     raise ImproperlyConfigured(
         "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on, and debug pages show secrets: "
         "switch one of them off."
     )
-#: Signs sessions and links. The same on every host. Default: generated in the data directory.
 SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or keep_secret(DATA_DIR / "secret-key")
-#: Host names of the site. Required in production. Default: this machine.
 ALLOWED_HOSTS = _env.items(
     "OPSCONSOLE_ALLOWED_HOSTS",
     kind="served host",
@@ -77,18 +70,13 @@ if PRODUCTION and (not ALLOWED_HOSTS or "*" in ALLOWED_HOSTS):
         "OPSCONSOLE_ALLOWED_HOSTS must name the hosts that people use, separated by commas, "
         "when OPSCONSOLE_PRODUCTION is on; * is not allowed."
     )
-#: `https://` origins that may post forms.
 CSRF_TRUSTED_ORIGINS = _env.items("OPSCONSOLE_CSRF_TRUSTED_ORIGINS", kind="origin")
-#: Address to listen on. `scripts/serve` listens on every interface unless it is set.
 OPSCONSOLE_HOST = _env.text("OPSCONSOLE_HOST", "127.0.0.1", kind="host")
-#: Port of the pages.
 OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application
 
-#: Shipped desks to install, or `none`. The same for every process.
 OPSCONSOLE_DESKS = _env.items("OPSCONSOLE_DESKS", default=["refunds", "bank"], kind="desk")
-#: Folders or packages that declare your desks. The same for every process.
 OPSCONSOLE_APPS = _env.packages("OPSCONSOLE_APPS")
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
@@ -156,12 +144,9 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 0
 
 DATABASES = {
     "default": databases.database_settings(
-        #: `postgresql://user:password@host/name` or `sqlite:///file`. Percent-encode special
-        #: characters. Default: SQLite in the data directory.
         _env.text("DATABASE_URL"),
         base=BASE_DIR,
         default=DATA_DIR / "opsconsole.sqlite3",
-        #: How long a page keeps its PostgreSQL connection. Only for WSGI servers.
         keep=_env.whole("OPSCONSOLE_CONNECTION_SECONDS", default=0, low=0, high=3600),
     )
 }
@@ -198,7 +183,6 @@ AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "next"]
 OTP_TOTP_ISSUER = "opsconsole"  # an app's title above its code
 SESSION_ENGINE = "agents.models.people"  # records whose session it is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
-#: How long a live page may outlive the access it was opened with.
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
     "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60
 )
@@ -214,23 +198,14 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # Single sign-on: off without an issuer.
 
-#: Issuer of the OpenID Connect provider, as it names itself. Default: none, so passwords only.
 OPSCONSOLE_SSO_ISSUER = _env.url("OPSCONSOLE_SSO_ISSUER")
-#: Client that the provider knows this installation by.
 OPSCONSOLE_SSO_CLIENT_ID = _env.text("OPSCONSOLE_SSO_CLIENT_ID")
-#: Secret of that client.
 OPSCONSOLE_SSO_CLIENT_SECRET = _env.secret("OPSCONSOLE_SSO_CLIENT_SECRET")
-#: Name on the button: "Continue with …".
 OPSCONSOLE_SSO_NAME = _env.text("OPSCONSOLE_SSO_NAME", "your organisation")
-#: Claims that every ID token must have, such as `hd=example.com`. Required for Google.
 OPSCONSOLE_SSO_TENANT = _env.pairs("OPSCONSOLE_SSO_TENANT")
-#: Claim of the ID token that names a person's groups; for Google, `hd`.
 OPSCONSOLE_SSO_GROUPS = _env.text("OPSCONSOLE_SSO_GROUPS", "groups")
-#: Claims of the ID token, any of which says that the provider saw a second factor.
 OPSCONSOLE_SSO_FACTOR = _env.pairs("OPSCONSOLE_SSO_FACTOR", "amr=mfa")
-#: The one user who may sign in with a password then; see `manage.py break_glass`.
 OPSCONSOLE_SSO_BREAK_GLASS = _env.text("OPSCONSOLE_SSO_BREAK_GLASS")
-#: How long a sign-on lasts, within the limits of every session.
 OPSCONSOLE_SSO_SESSION_HOURS = _env.number(
     "OPSCONSOLE_SSO_SESSION_HOURS", default=8, low=0.1, high=12
 )
@@ -276,7 +251,6 @@ if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     SECURE_HSTS_PRELOAD = True  # only permits it; browsers' lists are asked by the domain's owner
-#: Trust X-Forwarded-Proto and the last X-Forwarded-For. Only behind a proxy that sets both.
 OPSCONSOLE_BEHIND_PROXY = _env.flag("OPSCONSOLE_BEHIND_PROXY", default=False)
 if OPSCONSOLE_BEHIND_PROXY:
     # Only for a proxy that sets this header itself: otherwise anybody can claim HTTPS.
@@ -290,34 +264,26 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-#: Serve MCP at `/mcp`. Needs the extra `mcp`.
 OPSCONSOLE_MCP = _env.flag("OPSCONSOLE_MCP", default=False)
 if OPSCONSOLE_MCP and find_spec("mcp") is None:
     raise ImproperlyConfigured(
         "OPSCONSOLE_MCP is on, and its package is not installed: install requirements-mcp.lock, or "
         "the extra opsconsole[mcp] of a wheel, or leave OPSCONSOLE_MCP out."
     )
-#: Lets other machines read `/metrics`. Default: none, so only this machine can.
 OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
 
-#: Mail server. Default: none, so mail is written to files.
 EMAIL_HOST = _env.text("EMAIL_HOST", kind="host")
-#: Port of the mail server.
 EMAIL_PORT = _env.whole("EMAIL_PORT", default=587, low=1, high=65535)
-#: User at the mail server.
 EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
-#: Password at the mail server.
 EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
-#: Use STARTTLS.
 EMAIL_USE_TLS = _env.flag("EMAIL_USE_TLS", default=True)
 EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread endlessly
 EMAIL_BACKEND = "agents.notifications.channels.mail.LimitedBackend"  # each mail within a limit
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = DATA_DIR / "mail"
-#: Sender of mail. Default: `opsconsole <opsconsole@localhost>`.
 DEFAULT_FROM_EMAIL = _env.text(
     "DEFAULT_FROM_EMAIL", "opsconsole <opsconsole@localhost>", kind="sender"
 )
@@ -330,48 +296,32 @@ OPSCONSOLE_CHANNELS = [
 # Notifications: where their links lead, and which hosts webhooks may call. Without hosts every
 # public one; of a host that is listed by name the address may be a private one.
 
-#: Where links in messages lead. Default: the first allowed host.
 OPSCONSOLE_PUBLIC_URL = _env.text("OPSCONSOLE_PUBLIC_URL", kind="site").rstrip("/") or (
     f"https://{ALLOWED_HOSTS[0].lstrip('.')}"
     if PRODUCTION
     else f"http://127.0.0.1:{OPSCONSOLE_PORT}"
 )
-#: Hosts that webhooks may call, such as `.example.com`. A private address or another port than
-#: 443 needs the full name. Default: every public host.
 OPSCONSOLE_WEBHOOK_HOSTS = [
     name.lower() for name in _env.items("OPSCONSOLE_WEBHOOK_HOSTS", kind="served host")
 ]
 
 # The model
 
-#: Key of the model server. Without it and a base URL, the demo model answers.
 OPENAI_API_KEY = _env.secret("OPENAI_API_KEY")
-#: Any OpenAI-compatible server. It gets your prompts and the key. Default: the official API.
 OPENAI_BASE_URL = _env.url("OPENAI_BASE_URL")
-#: Model of every role.
 OPENAI_MODEL = _env.text("OPENAI_MODEL", "gpt-4.1-mini")
-#: Longest time for one call.
 OPENAI_TIMEOUT_SECONDS = _env.number("OPENAI_TIMEOUT_SECONDS", default=60, low=0.1, high=600)
-#: How JSON is requested. `auto` sends a schema to the official API and asks others for any JSON.
 OPENAI_STRUCTURED_OUTPUT = _env.choice(
     "OPENAI_STRUCTURED_OUTPUT", default="auto", allowed=("auto", "json_schema", "json_object")
 )
-#: Offer tools as `tools` (`on`) or ask for one JSON object (`off`). `auto` tests each model once
-#: a day.
 OPENAI_TOOL_CALLS = _env.choice("OPENAI_TOOL_CALLS", default="auto", allowed=("auto", "on", "off"))
-#: Chat Completions, or the Responses API without stored replies.
 OPENAI_API = _env.choice("OPENAI_API", default="chat", allowed=("chat", "responses"))
-#: Stream replies. Pages then show token counts, and 30 seconds of silence end a call.
 OPENAI_STREAM = _env.flag("OPENAI_STREAM", default=True)
-#: Models that a launcher may choose instead.
 OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
-#: Model of one role. A role of your own pattern has a variable of the same form. Default:
-#: `OPENAI_MODEL`.
 OPENAI_MODELS = _env.of_roles("OPENAI_MODEL_", but="CHOICES")
 
 # The worker
 
-#: `procrastinate` wakes workers by LISTEN/NOTIFY. PostgreSQL only. Set it, then run `migrate`.
 OPSCONSOLE_DISPATCH = _env.choice(
     "OPSCONSOLE_DISPATCH", default="polling", allowed=("polling", "procrastinate")
 )
@@ -382,22 +332,16 @@ if OPSCONSOLE_DISPATCH == "procrastinate":
             "postgresql://user:password@host:5432/name, or leave OPSCONSOLE_DISPATCH out."
         )
     INSTALLED_APPS.append("procrastinate.contrib.django")
-#: Show the first steps, with a button to continue as another person. Refused in production.
 OPSCONSOLE_DEMO = _env.flag("OPSCONSOLE_DEMO", default=False)  # anybody may become anybody
 if OPSCONSOLE_DEMO and PRODUCTION:
     raise ImproperlyConfigured(
         "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on, and in a demo everybody may go on "
         "as anybody else: switch one off."
     )
-#: Speed of the demo model: 1 is like a small real model, 0 answers at once.
 OPSCONSOLE_DEMO_PACE = _env.number("OPSCONSOLE_DEMO_PACE", default=0, low=0, high=10)
-#: How long a stopping worker continues its runs before handing them over.
 OPSCONSOLE_DRAIN_SECONDS = _env.number("OPSCONSOLE_DRAIN_SECONDS", default=6, low=0, high=600)
-#: How long a silent worker keeps its runs.
 OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)
-#: How often an idle worker looks for runs.
 OPSCONSOLE_POLL_SECONDS = _env.number("OPSCONSOLE_POLL_SECONDS", default=0.1, low=0.01, high=60)
-#: Most runs that one worker drives at once.
 OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
     "OPSCONSOLE_WORKER_CONCURRENCY", default=50, low=1, high=1000
 )
@@ -411,25 +355,18 @@ OPSCONSOLE_OWN_KEYS = [  # generated, so they are in the data directory
     name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)
 ]
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
-    #: Seals the record. With `none`, this process seals nothing. Default: generated in the data
-    #: directory.
     OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or keep_secret(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
-#: Earlier keys, to check what they sealed.
 OPSCONSOLE_AUDIT_OLD_KEYS = _env.secrets("OPSCONSOLE_AUDIT_OLD_KEYS", least=32)
-#: Periods in which a clock was wrong: `2026-11-22T10:55Z/2026-11-22T12:10Z`.
 OPSCONSOLE_WRONG_CLOCKS = _env.periods("OPSCONSOLE_WRONG_CLOCKS")
-#: Copy of the seals outside the database. Default: `heads.jsonl` in the data directory.
 OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
 if OPSCONSOLE_HEADS_FILE.is_dir():
     raise ImproperlyConfigured(
         "OPSCONSOLE_HEADS_FILE is a directory, but it must be a file in one, like "
         "/var/lib/opsconsole/heads.jsonl."
     )
-#: How often a worker seals. 0 leaves it to `seal_audit`.
 OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)
-#: Maximum database size, for the forecast on the overview. 0 uses the disk (SQLite).
 OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
     "OPSCONSOLE_DATABASE_GIGABYTES", default=0, low=0, high=1_000_000
 )
@@ -438,17 +375,13 @@ OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
 
 # One key encrypts the values behind names, and its old ones still decrypt (rotate_values). Another
 # makes the names and never changes: under a new one every payee would be a new one.
-#: Encrypts masked values. Default: generated in the data directory.
 OPSCONSOLE_VALUE_KEY = _env.secret("OPSCONSOLE_VALUE_KEY", least=32) or keep_secret(
     DATA_DIR / "value-key", price="what the old one encrypted can be read only with it"
 )
-#: Earlier keys that still decrypt, until `rotate_values` has run.
 OPSCONSOLE_VALUE_OLD_KEYS = _env.secrets("OPSCONSOLE_VALUE_OLD_KEYS", least=32)
-#: Makes the names of masked values. Never change it. Default: generated in the data directory.
 OPSCONSOLE_NAMING_KEY = _env.secret("OPSCONSOLE_NAMING_KEY", least=32) or keep_secret(
     DATA_DIR / "naming-key", price="no value would have the name that it has"
 )
-#: Make the keys of permits: the first signs, all are published. Only for web processes.
 OPSCONSOLE_PERMIT_KEYS = _env.secrets("OPSCONSOLE_PERMIT_KEYS", least=32)
 OPSCONSOLE_OWN_KEYS += [
     name for name in ("OPSCONSOLE_VALUE_KEY", "OPSCONSOLE_NAMING_KEY") if not _env.text(name)
