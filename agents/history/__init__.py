@@ -1,1 +1,1 @@
-"""The history of a new demo: cases driven once, and copied as of other people and days."""
+"""The history of a new demo: cases that the engine drives as of other people and days."""

@@ -1,117 +1,118 @@
 """Fill a demo workspace with a fortnight of runs and some open requests.
 
-Each case is driven once by the real engine with the demo model, in another process, and decided by
-the operation that pages use. Copies differ in name, number and time, and take as long as models
-and people would.
+The real engine drives each case with the demo model, and the operation that pages use decides it,
+while a set clock tells the time. The past has a policy version of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
-import os
-import pickle
 import random
-import subprocess
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TypeAlias
+from unittest.mock import patch
 
-from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import connection
 from django.utils import timezone
 
 from agents.core.decisions import Decision
+from agents.core.requests import Json
+from agents.engine import journal
 from agents.engine.turns.advance import run_once
-from agents.history.copying import Clock, Copy, Original, kept_rows, read_original, write_copies
-from agents.llm import is_demo
-from agents.models import Escalation, Run, Step, Workspace
-from agents.requests import deciding
-from agents.runs import launching
+from agents.llm import demo_model, is_demo
+from agents.models import Escalation, Event, Notification, Run, Workspace
+from agents.publishing.versions import publish_policy
+from agents.requests.deciding import decide
+from agents.runs.launching import LaunchOptions, launch
 from agents.sdk.demo import Past, PastCase
-from agents.sdk.desk import DESKS
-from agents.shell import refusal
+from agents.sdk.desk import Desk
+from agents.shell.refusal import Refused
 
 _DAYS = 14
 BEFORE_HISTORY = timedelta(days=_DAYS + 1)  # the least age of its workspace
-RUNS_A_DAY = 25
+RUNS_A_DAY = 10
 NOW = timedelta(hours=1)  # newer runs are not part of the past
 _HOURS = (8, 19)  # UTC, in which people write
-_THINKS = (0.6, 2.0)  # seconds of a model's call
 _DECIDES = (40, 25 * 60)  # seconds from a request to its decision
 _WAITED = timedelta(minutes=2)  # between open requests, and since the newest
 _FIRST_NUMBER = 1000  # of an invented subject
+_LOOK = timedelta(milliseconds=1)  # passes at each look at the clock
+# Longer than all of it: the database tells whether a request has expired, by its own clock.
+_EXPIRY = 2 * BEFORE_HISTORY
 
-
-def start_history(desk: str, past: Past) -> Recording | None:
-    """Start recording for `write_history` while tables are made at a first start; else None."""
-    is_first = not connection.introspection.table_names()
-    return Recording(desk, [*past.cases, *past.waiting]) if is_first and is_demo() else None
+Planned: TypeAlias = tuple[datetime, Workspace, PastCase]
+People: TypeAlias = Iterator[tuple[str, int]]  # names and numbers of invented subjects
 
 
 def write_history(
-    workspace: Workspace, desk: str, past: Past, *, until: datetime, begun: Recording | None = None
+    workspace: Workspace, desk: Desk, past: Past, *, until: datetime
 ) -> tuple[int, int]:
     """Write fourteen days of runs that end before `until`, and requests open at that time.
 
-    Return both numbers, 0 for what already exists. Raises Refused outside a demo workspace, and
-    with another model than the demo's.
+    Return both numbers, 0 for what exists already, and for a workspace younger than its past.
+    Raises Refused outside a demo workspace, and with another model than the demo's.
     """
     _check(workspace)
-    runs = Run.objects.filter(workspace=workspace, desk=desk)
-    requests = Escalation.objects.filter(workspace=workspace, run__desk=desk, state="open")
-    cases = [] if runs.filter(created_at__lt=until - NOW).exists() else list(past.cases)
-    waiting = [] if requests.exists() else list(past.waiting)
-    if not cases and not waiting:
-        return 0, 0
-    originals = (begun or Recording(desk, [*cases, *waiting])).originals()
+    runs = Run.objects.filter(workspace=workspace, desk=desk.name)
+    requests = Escalation.objects.filter(run__in=runs, state="open")
+    is_new = not runs.filter(created_at__lt=until - NOW).exists()
+    cases = past.cases if is_new and workspace.created_at <= until - BEFORE_HISTORY else ()
+    waiting = () if requests.exists() else past.waiting
     chance = random.Random(14)  # noqa: S311 - nothing secret: the same demo each time
-    copied = runs.filter(subject_key__regex=r"^\d+$").values_list("subject_key", flat=True)
-    newest = max(map(int, copied), default=0)
-    numbers = itertools.count(max(newest + 1, _FIRST_NUMBER))
-    weights = [case.weight for case in cases]
-    copies = [*_past(originals[: len(cases)], weights, until, chance)] if cases else []
-    planned = [*copies, *_with_waits(originals[len(cases) :], until)]
-    names, kept = _names(past.names, chance), kept_rows(originals[0], workspace)
-    write_copies(
-        [
-            Copy(original, kept, clock=clock, name=next(names), number=next(numbers))
-            for original, clock in planned
-        ]
-    )
-    return len(copies), len(waiting)
+    known = runs.filter(subject_key__regex=r"^\d+$").values_list("subject_key", flat=True)
+    people = invent(past, chance, after=max([*map(int, known), _FIRST_NUMBER]))
+    planned: list[Planned] = []
+    for at in _beginnings(until, chance) if cases else ():
+        [case] = chance.choices(cases, [case.weight for case in cases])
+        planned.append((at, workspace, case))
+    with own_policy(workspace, desk, past) if cases else nullcontext():
+        done = drive_cases(desk, past, planned, people, chance)
+    first = until - _WAITED * len(waiting)
+    opened = [max(first + _WAITED * place, _newest(workspace)) for place in range(len(waiting))]
+    waits = [(at, workspace, case) for at, case in zip(opened, waiting, strict=True)]
+    driven = [*done, *drive_cases(desk, past, waits, people, chance)]
+    # People knew at the time, and the demo tells them itself what waits.
+    Notification.objects.filter(run__in=driven).delete()
+    return len(done), len(waits)
 
 
-def _past(
-    originals: Sequence[Original], weights: Sequence[int], until: datetime, chance: random.Random
-) -> Iterator[tuple[Original, Clock]]:
-    for began in _beginnings(until, chance):
-        [original] = chance.choices(originals, weights)
-        yield original, _clock(original, began, chance)
+def _newest(workspace: Workspace) -> datetime:
+    return Event.objects.filter(workspace=workspace).order_by("-pk")[0].at
 
 
-def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tuple[Original, Clock]]:
-    """Space the requests some minutes apart."""
-    chance = random.Random(0)  # noqa: S311 - nothing secret
-    for place, original in enumerate(originals):
-        began = until - _WAITED * (len(originals) - place)
-        yield original, _clock(original, began, chance)
+@contextmanager
+def own_policy(
+    workspace: Workspace, desk: Desk, past: Past, *, expiry: timedelta = _EXPIRY
+) -> Iterator[None]:
+    """Let another policy be in force: its requests do not expire, and its caps are the past's."""
+    usual: Json = workspace.policy and workspace.policy.document
+    parts = dict(usual["desks"])
+    if past.caps is not None:
+        parts[desk.name] = {**parts[desk.name], "caps": past.caps}
+    own = {**usual, "escalation_seconds": int(expiry.total_seconds()), "desks": parts}
+    admin = User.objects.get(username="admin")
+    publish_policy(workspace=workspace, document=own, by=admin, at=workspace.created_at)
+    yield
+    publish_policy(workspace=workspace, document=usual, by=admin, at=_newest(workspace))
 
 
-def _names(names: Sequence[str], chance: random.Random) -> Iterator[str]:
-    """Return names, never the same one twice in a row."""
-    while True:
-        yield from chance.sample(names, len(names))
+def invent(past: Past, chance: random.Random, *, after: int) -> People:
+    """Return people, never the same name twice in a row."""
+    names = (name for _ in itertools.count() for name in chance.sample(past.names, len(past.names)))
+    return zip(names, itertools.count(after + 1), strict=False)
 
 
 def _check(workspace: Workspace) -> None:
     if not workspace.is_demo:
-        raise refusal.Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
+        raise Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
     if not is_demo():
-        raise refusal.Refused("real_model", "A real model answers; history is the demo's.")
+        raise Refused("real_model", "A real model answers; history is the demo's.")
 
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
@@ -124,114 +125,98 @@ def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
         yield from (began for hour in hours if (began := day + timedelta(hours=hour)) < until - NOW)
 
 
-def _clock(original: Original, began: datetime, chance: random.Random) -> Clock:
-    """Return the function from the original's times to those of a copy that begins at `began`.
-
-    Between two times of the original, a copy takes as long as a model or a person would.
-    """
-    moments = _moments(original)
-    answered = {s.ended_at for s in original.rows[Step] if s.kind == "ask"}
-    decided = {e.decided_at for e in original.rows[Escalation]}
-    new = [began]
-    for before, after in itertools.pairwise(moments):
-        seconds = (after - before).total_seconds()
-        if after in decided:
-            seconds += chance.uniform(*_DECIDES)
-        elif after in answered:
-            seconds += chance.uniform(*_THINKS)
-        new.append(new[-1] + timedelta(seconds=seconds))
-
-    def clock(moment: datetime) -> datetime:
-        place = bisect_right(moments, moment) - 1
-        if place < 0:
-            return moment + (new[0] - moments[0])
-        return new[place] + (moment - moments[place])
-
-    return clock
+# Cases are driven in the order of their times, as the audit log reads events by key.
 
 
-def _moments(original: Original) -> Sequence[datetime]:
-    """Return every time in a run, in order, except deadlines."""
-    rows = [*original.rows[Step], *original.rows[Escalation], *original.events]
-    values = [
-        value
-        for row in [original.run, *rows]
-        for name, value in vars(row).items()
-        if name != "expires_at"
+class _Clock:
+    """A time that goes on only where something takes time, and never back."""
+
+    def __init__(self) -> None:
+        self._at = datetime.min.replace(tzinfo=timezone.get_default_timezone())
+
+    def now(self) -> datetime:
+        self._at += _LOOK
+        return self._at
+
+    def monotonic(self) -> float:
+        return self._at.timestamp()
+
+    def wait_until(self, at: datetime) -> None:
+        self._at = max(self._at, at)
+
+    def sleep(self, seconds: float) -> None:
+        self._at += timedelta(seconds=seconds)
+
+    async def pause(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let this clock tell the time, and models and tools take none but its."""
+        with (
+            patch.object(timezone, "now", self.now),
+            patch.object(time, "sleep", self.sleep),
+            patch.object(demo_model, "pause", self.pause),
+            patch.object(journal, "time", self),
+        ):
+            yield
+
+
+def drive_cases(
+    desk: Desk, past: Past, planned: Iterable[Planned], people: People, chance: random.Random
+) -> list[Run]:
+    """Launch cases at their times, each about somebody else, and decide those with an answer."""
+    clock, numbers, runs = _Clock(), itertools.count(), []
+    todo: list[tuple[datetime, int, PastCase, Workspace | Run]] = [
+        (at, next(numbers), case, workspace) for at, workspace, case in planned
     ]
-    moments = {value for value in values if isinstance(value, datetime)}
-    return sorted(moment for moment in moments if moment >= original.run.created_at)
+    heapq.heapify(todo)
+    with clock.telling(), asyncio.Runner() as runner:
+        while todo:
+            at, _, case, of = heapq.heappop(todo)
+            clock.wait_until(at)
+            if isinstance(of, Workspace):
+                of = _launch(desk, past, case, of, *next(people))
+                runs.append(of)
+            else:
+                _answer(of, case)
+            runner.run(run_once(of.pk))
+            if case.answer and of.escalations.filter(state="open").exists():
+                decided = clock.now() + timedelta(seconds=chance.uniform(*_DECIDES))
+                heapq.heappush(todo, (decided, next(numbers), case, of))
+    return runs
 
 
-# The recording: cases are driven once with the real engine, in a temporary database. A separate
-# process does this (manage.py record_cases), so that originals never appear among the rows that
-# people see, whatever database the demo uses.
-
-CASES, ORIGINALS = "cases", "originals"  # files in the folder that both processes share
-
-
-class Recording:
-    """Cases being driven, in their own folder."""
-
-    def __init__(self, desk: str, cases: Sequence[PastCase]) -> None:
-        """Start the process, without waiting for it."""
-        self._folder = TemporaryDirectory(prefix="opsconsole-recording-")
-        folder = self._folder.name
-        (Path(folder) / CASES).write_bytes(pickle.dumps((desk, list(cases))))
-        scratch = {
-            "DATABASE_URL": f"sqlite:///{folder}/scratch.sqlite3",
-            "OPSCONSOLE_DATA_DIR": folder,
-            "OPSCONSOLE_DISPATCH": "polling",
-            "OPSCONSOLE_DEMO_PACE": "0",
-        }
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [*settings.OPSCONSOLE_MANAGE, "record_cases", folder], env={**os.environ, **scratch}
+def _launch(
+    desk: Desk, past: Past, case: PastCase, workspace: Workspace, name: str, number: int
+) -> Run:
+    """Launch a case about an invented subject; a report is about none."""
+    goal, subject, fill = case.goal, case.subject or None, desk.fill_demo
+    if subject and past.fill:
+        kind, fill_as = desk.subject.kind, past.fill
+        goal = re.sub(rf"\w+ \({kind} {subject}\)", f"{name} ({kind} {number})", goal)
+        subject, old = str(number), subject
+        fill = lambda book, at: fill_as(book, at, old, number, name)  # noqa: E731
+    with patch.object(desk, "fill_demo", fill):
+        return launch(
+            workspace=workspace,
+            desk=desk.name,
+            pattern=case.pattern,
+            goal=goal,
+            subject=subject,
+            by=User.objects.get(username=case.by),
+            at=timezone.now(),
+            options=LaunchOptions(workflow=case.workflow or None),
         )
 
-    def originals(self) -> list[Original]:
-        """Wait, and return a run for each case: ended or, if the case has no answer, waiting."""
-        if self._process.wait():
-            raise RuntimeError("The demo's cases could not be driven; its output says why.")
-        with self._folder as folder:
-            originals: list[Original] = pickle.loads((Path(folder) / ORIGINALS).read_bytes())  # noqa: S301
-            return originals
 
-
-def record(folder: Path, workspace: Workspace) -> None:
-    """Drive the cases in a folder in a workspace, and store the resulting runs there."""
-    desk, cases = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
-    if past := DESKS[desk].past:
-        past.hurry()
-    originals = [_drive(desk, case, workspace) for case in cases]
-    (folder / ORIGINALS).write_bytes(pickle.dumps(originals))
-
-
-def _drive(desk: str, case: PastCase, workspace: Workspace) -> Original:
-    run = launching.launch(
-        workspace=workspace,
-        desk=desk,
-        pattern=case.pattern,
-        goal=case.goal,
-        subject=case.subject or None,
-        by=User.objects.get(username=case.by),
-        at=timezone.now(),
-        options=launching.LaunchOptions(workflow=case.workflow or None),
-    )
-    asyncio.run(_drive_run(run))
-    while case.answer and (request := Escalation.objects.filter(run=run, state="open").first()):
-        deciding.decide(
-            escalation_id=request.pk,
-            by=User.objects.get(username=case.answer.by),
+def _answer(run: Run, case: PastCase) -> None:
+    if answer := case.answer:
+        decide(
+            escalation_id=run.escalations.get(state="open").pk,
+            by=User.objects.get(username=answer.by),
             at=timezone.now(),
             wanted=Decision(
-                approve=case.answer.approve,
-                patch=case.answer.patch or None,
-                comment=case.answer.comment,
+                approve=answer.approve, patch=answer.patch or None, comment=answer.comment
             ),
         )
-        asyncio.run(_drive_run(run))
-    return read_original(run.pk)
-
-
-async def _drive_run(run: Run) -> None:
-    await run_once(run.pk)

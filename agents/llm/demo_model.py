@@ -10,11 +10,11 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import httpx2
 from django.conf import settings
+from django.utils import timezone
 
 from agents.core.redact import without_values
 from agents.core.registry import ROLES
@@ -38,7 +38,7 @@ class DemoModel(httpx2.AsyncBaseTransport):
             reply = demo_reply(name, inputs)
         except NeverAnswers:
             await asyncio.Event().wait()  # never set: the caller's deadline ends it
-        await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(reply))
+        await pause(_seconds_to_write(reply))
         return httpx2.Response(200, json=_completion(reply, request=request.content))
 
 
@@ -57,7 +57,7 @@ def _play_scenario(role: str, inputs: Json) -> str:
         return ""
     demo, mine, theirs = _script_of(desk, without_values(inputs["goal"]), PATTERN_OF[role])
     critical = [one.name for one in desk.sources.values() if one.critical]
-    reply = spoken(demo, role, inputs, datetime.now(UTC).date(), critical=critical)
+    reply = spoken(demo, role, inputs, timezone.now().date(), critical=critical)
     for old, new in zip(mine, theirs, strict=True):  # the subject, if it is another
         reply = re.sub(rf"\b{re.escape(old)}\b", new, reply) if old != new else reply
     return reply
@@ -80,6 +80,11 @@ def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Nam
         if match and (named := mention.search(own)) and own.replace(named[0], match[0]) == goal:
             return one.demo, named.groups(), match.groups()
     return (desk.play(goal, pattern) if desk.play else ()), (), ()
+
+
+async def pause(seconds: float) -> None:
+    """Wait, at the demo's pace; in its past a set clock goes on instead."""
+    await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * seconds)
 
 
 def _seconds_to_write(text: str) -> float:

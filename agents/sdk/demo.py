@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from agents.core.money import to_model_units
@@ -358,13 +358,17 @@ class PastCase:
 
 @dataclass(frozen=True)
 class Past:
-    """The cases of a fortnight, the open ones, and the names in their copies."""
+    """The cases of a fortnight, the open ones, and the people that they are about.
+
+    A case's goal names its subject as in "Noor (employee noor)". Each run is about another one:
+    `fill(book, at, key, number, name)` enters it, named by `names`, instead of the subject `key`.
+    """
 
     cases: Sequence[PastCase]
     waiting: Sequence[PastCase]
     names: Sequence[str]
-    resource: type[Any] | None = None  # the table of the calls' resources, if any
-    hurry: Callable[[], None] = lambda: None  # called where cases are driven without viewers
+    fill: Callable[[int, datetime, str, int, str], object] | None = None
+    caps: Mapping[str, Mapping[str, int]] | None = None  # its own; None: as in the policy
 
     @property
     def all_cases(self) -> Sequence[PastCase]:

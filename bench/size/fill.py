@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
-import operator
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import count
+from functools import cache
 from typing import Any
 
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import BigIntegerField, DateTimeField, Field, Max, Model
+from django.db.models import BigIntegerField, DateTimeField, Field, ForeignKey, Max, Model
 from django.utils import timezone
 
 from agents.audit import sealing
 from agents.db.sqlite import keep_statistics
-from agents.desks.refunds.scenarios import CASES, NAMES, WAITING
+from agents.desks.refunds.scenarios import desk
 from agents.engine.upkeep.daily import (
     count_next_day,
     measure_database,
     sum_next_day,
     sum_next_review_day,
 )
-from agents.history.copying import UNIQUE, Copy, Original, copied_tables, kept_rows, write_copies
-from agents.history.writing import Recording
-from agents.models import Event, EventText, Role, Run, Workspace
+from agents.history.writing import Planned, drive_cases, invent, own_policy
+from agents.models import (
+    Book,
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    Membership,
+    Role,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.people.workspaces import add_member, add_workspace
+from agents.publishing.versions import publish_policy
+from agents.sdk.demo import Past
 from bench.size.waiting import work_on_inbox
 
 HOUR = 22  # UTC: the last day's at which the filled database ends, and at which it is asked
 SPAN = timedelta(days=90)
 WORKSPACES = 40
 FIRST_SHARE = 0.8  # of the runs are in the first workspace
-BATCH = 200
 PEOPLE = {  # of the first workspace; ada is admin of all, sam of the second
     "rita": Role.REVIEWER,
     "mara": Role.REVIEWER,
     "audrey": Role.AUDITOR,
     "omar": Role.OPERATOR,
 }
+DRIVING = {**PEOPLE, "admin": Role.ADMIN}  # of every workspace, while its runs are driven
 NUMBERS = ("number", "subject", "customer")  # columns that name a customer
 NUMBER_STEP = 10_000_000  # between a customer's number and that of its copy
+# Parents first, after the tables of the desks' books.
+_OF_RUN: tuple[type[Model], ...] = (Run, Step, Escalation, Effect)
+UNIQUE = ("reference", "launch_token")  # columns with unique values
 _OF_RUNS: Mapping[type[Model], str] = {
     Event: "WHERE run_id IS NOT NULL",
     EventText: "WHERE event_id IN (SELECT id FROM agents_event WHERE run_id IS NOT NULL)",
@@ -51,25 +66,31 @@ _OF_RUNS: Mapping[type[Model], str] = {
 
 
 def fill(runs: int, waiting: int, times: int) -> None:
-    """Write about `runs` runs that ended, `times` of each copy, and `waiting` that wait."""
-    recording = Recording("refunds", [*CASES, *WAITING])
+    """Write about `runs` runs that ended, `times` of each driven one, and `waiting` that wait."""
+    past = desk.past or Past([], [], [])
     now = timezone.now().replace(hour=HOUR, minute=0)
     now -= timedelta(days=now > timezone.now())
-    workspaces = [_workspace(number, now) for number in range(WORKSPACES)]
-    originals = recording.originals()
-    for name in {name for one in originals for name in one.people.values()}:
-        User.objects.get_or_create(username=name)
-    chance, numbers = random.Random(1), count(1_000_000)  # noqa: S311 - nothing secret
-    ended = [one for one in originals[: len(CASES)] if one.run.ended_at]
+    workspaces = [_workspace(number, now - SPAN) for number in range(WORKSPACES)]
+    chance = random.Random(1)  # noqa: S311 - nothing secret
+    people = invent(past, chance, after=1_000_000)
     first, many = now - SPAN, runs // times
     begun = sorted(first + SPAN / times * chance.random() for _ in range(many))
-    weights = [case.weight for case, one in zip(CASES, originals, strict=False) if one.run.ended_at]
-    chosen = chance.choices(ended, weights, k=many)
-    _write([*zip(chosen, begun, strict=True)], workspaces, chance, numbers)
+    weights = [case.weight for case in past.cases]
+    chosen = chance.choices(past.cases, weights, k=many)
+    places = _places(workspaces, chance)
+    planned: list[Planned] = [*zip(begun, places, chosen, strict=False)]
+    with ExitStack() as stack:
+        for workspace in workspaces:
+            stack.enter_context(own_policy(workspace, desk, past, expiry=2 * SPAN))
+        drive_cases(desk, past, planned, people, chance)
     multiply(times, SPAN / times)
     late = sorted(now - timedelta(hours=20) * chance.random() for _ in range(waiting))
-    waits = chance.choices(originals[len(CASES) :], k=waiting)
-    _write([*zip(waits, late, strict=True)], workspaces, chance, count(runs + 2_000_000))
+    waits = chance.choices(past.waiting, k=waiting)
+    planned = [*zip(late, places, waits, strict=False)]
+    drive_cases(desk, past, planned, invent(past, chance, after=runs + 2_000_000), chance)
+    only_driving = Membership.objects.filter(user__username__in=DRIVING)
+    only_driving.exclude(workspace=workspaces[0], user__username__in=PEOPLE).delete()
+    Workspace.objects.update(is_demo=False)
     work_on_inbox(at=now)
     sealing.seal(at=now, begin_file=True)
 
@@ -93,33 +114,59 @@ def newest_time() -> datetime:
 
 
 def _workspace(number: int, at: datetime) -> Workspace:
+    """Return a new workspace, a demo's until all its runs are driven: each has its own book."""
     made = add_workspace(
-        desks=["refunds"], slug=f"w{number:02}", name=f"Workspace {number:02}", at=at
+        desks=["refunds"], slug=f"w{number:02}", name=f"Workspace {number:02}", at=at, is_demo=True
     )
-    people = {"ada": Role.ADMIN, **({} if number else PEOPLE)}
+    people = {"ada": Role.ADMIN, **DRIVING}
     if number == 1:
         people["sam"] = Role.ADMIN
     for name, role in people.items():
         user, _ = User.objects.get_or_create(username=name)
         add_member(workspace=made, user=user, role=role, at=at)
-    return Workspace.objects.select_related("policy").get(pk=made.pk)
+    workspace = Workspace.objects.select_related("policy").get(pk=made.pk)
+    many = {**(workspace.policy.document if workspace.policy else {}), "open_per_launcher": 10_000}
+    publish_policy(workspace=workspace, document=many, by=User.objects.get(username="ada"), at=at)
+    return workspace
 
 
-def _write(
-    planned: Sequence[tuple[Original, datetime]],
-    workspaces: Sequence[Workspace],
-    chance: random.Random,
-    numbers: Iterator[int],
-) -> None:
-    for place in range(0, len(planned), BATCH):
-        copies = []
-        for original, begun in planned[place : place + BATCH]:
-            other = 1 + int(chance.random() ** 2 * (WORKSPACES - 1))
-            workspace = workspaces[0 if chance.random() < FIRST_SHARE else other]
-            clock = partial(operator.add, begun - original.run.created_at)
-            kept, name = kept_rows(original, workspace), chance.choice(NAMES)
-            copies.append(Copy(original, kept, clock=clock, name=name, number=next(numbers)))
-        write_copies(copies)
+def _places(workspaces: Sequence[Workspace], chance: random.Random) -> Iterator[Workspace]:
+    while True:
+        other = 1 + int(chance.random() ** 2 * (WORKSPACES - 1))
+        yield workspaces[0 if chance.random() < FIRST_SHARE else other]
+
+
+@cache
+def _copied_tables() -> tuple[type[Model], ...]:
+    """Return the tables of which a run owns rows, parents first."""
+    return (Book, *_book_tables(), *_OF_RUN)
+
+
+@cache
+def _book_tables() -> dict[type[Model], str]:
+    """Return the tables of the desks' books, parents first, and how each leads to its book."""
+    left = [model for model in apps.get_models() if model._meta.app_label != Run._meta.app_label]
+    paths: dict[type[Model], str] = {}
+    while ready := [model for model in left if _path(model, paths, left)]:
+        paths.update({model: _path(model, paths, left) for model in ready})
+        left = [model for model in left if model not in ready]
+    return paths
+
+
+def _path(
+    model: type[Model], paths: Mapping[type[Model], str], left: Collection[type[Model]]
+) -> str:
+    """Return how a table leads to its book, once its parents are known; until then ""."""
+    parents = {
+        field.name: field.related_model
+        for field in model._meta.concrete_fields
+        if isinstance(field, ForeignKey) and field.related_model is not model
+    }
+    if any(parent in left for parent in parents.values()):
+        return ""
+    own = (name for name, parent in parents.items() if parent is Book)
+    others = (f"{n}__{paths[parent]}" for n, parent in parents.items() if parent in paths)
+    return next(own, "") or next(others, "")
 
 
 def multiply(times: int, later: timedelta) -> None:
@@ -127,7 +174,7 @@ def multiply(times: int, later: timedelta) -> None:
 
     The keys of a copy follow those of the one before, so that they are in the order of time.
     """
-    tables: list[type[Model]] = [*copied_tables(), Event, EventText]
+    tables: list[type[Model]] = [*_copied_tables(), Event, EventText]
     lasts = {
         model: model._default_manager.aggregate(last=Max("pk"))["last"]
         for model in tables

@@ -1,10 +1,11 @@
 """A page's reading does not grow with a year of runs that it does not show."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
-from operator import add
+from itertools import product
+from random import Random
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,16 +17,17 @@ from django.utils import timezone
 from agents.audit import pages
 from agents.db.sqlite import keep_statistics
 from agents.engine.upkeep.daily import count_next_day, sum_next_day, sum_next_review_day
-from agents.history.copying import Copy, kept_rows, read_original, write_copies
-from agents.models import Effect, Role, Workspace
+from agents.history.writing import drive_cases, invent, own_policy
+from agents.models import Effect, Membership, Role, Workspace
 from agents.overview import pages as overview
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing
+from agents.sdk.desk import DESKS
 from bench.size.fill import multiply
 from bench.size.pages import frames, pages_asked
 from opsconsole import middleware
-from tests.engine.scene import REFUND_500, go, set_scene
+from tests.engine.scene import go, set_scene
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
@@ -89,27 +91,36 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(middleware, "RENEWED", 3600)  # else four queries once a minute
     scene, now = set_scene(), timezone.now()
     Workspace.objects.filter(pk=scene.workspace.pk).update(slug="w00")
-    places = [
-        workspaces.add_workspace(desks=["refunds"], slug=f"w0{n}", name=f"W {n}", at=now)
+    first = now - TIMES * MONTH
+    added = [
+        workspaces.add_workspace(
+            desks=["refunds"], slug=f"w0{n}", name=f"W {n}", at=first, is_demo=True
+        )
         for n in range(1, 6)
     ]
-    places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
-    ada = User.objects.create_user("ada")
+    places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *added)]
+    ada, admin = User.objects.create_user("ada"), User.objects.create_user("admin")
     for workspace in places[:2]:  # with few rows the planner ignores their index
         workspaces.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=now)
-    held = scene.launch()
-    go(held)
-    scene.decide(held)
-    originals = [read_original(go(run).pk) for run in (held, scene.launch(REFUND_500))]
-    first = now - TIMES * MONTH
-    copies: list[Copy] = []
-    for number in range(RUNS):
-        for original in originals:
-            place = places[number % len(places)]
-            clock = partial(add, first + timedelta(hours=number) - original.run.created_at)
-            kept = kept_rows(original, place)
-            copies.append(Copy(original, kept, clock=clock, name="Ben", number=100 + len(copies)))
-    write_copies(copies)
+    driving = ((admin, Role.ADMIN), (scene.omar, Role.OPERATOR), (scene.rita, Role.REVIEWER))
+    for workspace, (user, role) in product(places, driving):
+        workspaces.add_member(workspace=workspace, user=user, role=role, at=now)
+    chance, past = Random(0), DESKS["refunds"].past  # noqa: S311 - nothing secret
+    assert past
+    decided = next(case for case in past.cases if case.answer and case.answer.by == "rita")
+    planned = [
+        (first + timedelta(hours=number), places[number % len(places)], case)
+        for number in range(RUNS)
+        for case in (decided, past.cases[0])
+    ]
+    with ExitStack() as stack:
+        for workspace in places:
+            stack.enter_context(
+                own_policy(workspace, DESKS["refunds"], past, expiry=2 * TIMES * MONTH)
+            )
+        drive_cases(DESKS["refunds"], past, planned, invent(past, chance, after=100), chance)
+    Membership.objects.filter(workspace__in=added).exclude(user=ada).delete()
+    Workspace.objects.filter(pk__in=[one.pk for one in added]).update(is_demo=False)
     go(scene.launch())  # and waiting
     clients = {"ada": client_of(ada), "rita": client_of(scene.rita)}
     before = everything_asked(clients)

@@ -9,7 +9,7 @@ import unicodedata
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from itertools import groupby
@@ -76,7 +76,15 @@ def fill_demo(book: int, at: datetime) -> None:
     So that a demo can be repeated, even next month.
     """
     with transaction.atomic():
-        _enter(book, at)
+        _enter(book, at, _PEOPLE)
+        _fill_days(book, at)
+
+
+def fill_past(book: int, at: datetime, key: str, number: int, name: str) -> None:
+    """Enter the same, with one of the customers under another number and name."""
+    with transaction.atomic():
+        [known] = [person for person in _PEOPLE if str(person.number) == key]
+        _enter(book, at, [replace(known, number=number, name=name)])
         _fill_days(book, at)
 
 
@@ -107,8 +115,8 @@ def _fill_days(book: int, at: datetime) -> None:
     DailyMetrics.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def _enter(book: int, at: datetime) -> None:
-    """Enter the demo customers with their charges and subscriptions."""
+def _enter(book: int, at: datetime, people: Sequence[_Person]) -> None:
+    """Enter demo customers with their charges and subscriptions."""
     customers = [
         Customer(
             book_id=book,
@@ -118,10 +126,10 @@ def _enter(book: int, at: datetime) -> None:
             country="US",
             tier=person.tier,
         )
-        for person in _PEOPLE
+        for person in people
     ]
     insert_rows(*customers)
-    entered = list(zip(customers, _PEOPLE, strict=True))
+    entered = list(zip(customers, people, strict=True))
     insert_rows(*(_charge(customer, *person.charge, at) for customer, person in entered))
     insert_rows(
         *(_subscription(customer, *person.subscription, at) for customer, person in entered)

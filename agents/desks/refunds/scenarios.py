@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any
 
 from agents.desks.refunds import tools  # noqa: F401 - what scenarios use
+from agents.desks.refunds.books import fill_past
 from agents.desks.refunds.declared import desk
-from agents.desks.refunds.models import Charge
 from agents.desks.refunds.patterns import TOPICS, is_about
-from agents.desks.refunds.report import DEMO_SECONDS
 from opsconsole.desks import (
     Answers,
     BreaksOff,
@@ -464,59 +463,85 @@ BY_KEY = {scenario.key: scenario for scenario in SCENARIOS}
 
 _of_anna, _of_max = partial(PastCase, subject="42"), partial(PastCase, subject="7")
 _reply = partial(_of_anna, pattern="workflow", workflow="customer-reply")
-_memo = partial(_of_max, pattern="workflow", workflow="exception-memo")
+_memo = partial(_of_max, pattern="workflow", workflow="exception-memo", demo=memo(MAX))
+
+
+def _pays(amount: int, goal: str, weight: int = 0, answer: PastAnswer | None = None) -> PastCase:
+    return _of_anna(goal, weight, answer, demo=paid(ANNA, amount))
+
 
 CASES = (
-    _of_anna("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
-    _of_anna("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
-    _of_anna("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
-    _of_anna("Refund 120 USD to Anna: the export did not work for two days.", 90),
-    _of_anna(
-        "Anna asks for the whole annual plan back, 1,200 USD: the team stays with its old tool.",
+    _pays(480_00, "Anna (customer 42) cancelled after ten days and asks for 480 USD back.", 110),
+    _pays(240_00, "Anna (customer 42) was charged for 6 unused seats. Refund 240 USD.", 100),
+    _pays(950_00, "Anna (customer 42) bought the wrong plan and asks for 950 USD back.", 80),
+    _pays(120_00, "Refund 120 USD to Anna (customer 42): the export failed for two days.", 90),
+    _pays(
+        1_200_00,
+        "Anna (customer 42) asks for the whole 1,200 USD back: the team keeps its old tool.",
         60,
         PastAnswer("mara", True, "Within 14 days and hardly used."),
     ),
-    _of_anna(
-        "Anna used four seats of an annual plan and asks for a refund of 1,150 USD.",
+    _pays(
+        1_150_00,
+        "Anna (customer 42) used four seats and asks for a refund of 1,150 USD.",
         55,
         PastAnswer(
             "rita", True, "Four seats were in use; the rest is refunded.", {"amount_minor": 80_000}
         ),
     ),
-    _of_anna(
-        "Anna asks for a refund of 1,080 USD because the team has changed its mind.",
+    _pays(
+        1_080_00,
+        "Anna (customer 42) asks for 1,080 USD back because the team has changed its mind.",
         40,
         PastAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
     ),
-    _of_anna(
-        "Anna was promised a refund of 1,200 USD by phone.",
+    _pays(
+        1_200_00,
+        "Anna (customer 42) was promised a refund of 1,200 USD by phone.",
         40,
         PastAnswer(
             "mara", True, "The call is on file; half of it was promised.", {"amount_minor": 60_000}
         ),
     ),
-    _of_anna(
-        "Anna wants a refund of 1,100 USD for an unexpected renewal.",
+    _pays(
+        1_100_00,
+        "Anna (customer 42) wants a refund of 1,100 USD for an unexpected renewal.",
         30,
         PastAnswer("admin", True, "The renewal notice went to an address that bounces."),
     ),
-    _of_max("Max asks for a refund of 49 USD for a month without use.", 70),
+    _of_max(
+        "Max (customer 7) asks for a refund of 49 USD for a month without use.",
+        70,
+        demo=paid(MAX, 49_00),
+    ),
     _of_anna(
-        "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
+        "Anna (customer 42) asks: can I get a refund for the charge of 10 days ago?",
         80,
         pattern="routing",
+        demo=asks("billing"),
     ),
-    _of_max("Max wants an invoice explained.", 45, pattern="routing"),
+    _of_max(
+        "Max (customer 7) wants an invoice explained.", 45, pattern="routing", demo=asks("billing")
+    ),
     _of_anna(
-        "Anna asks how to get to your office.",
+        "Anna (customer 42) asks how to get to your office.",
         15,
         PastAnswer("rita", True, "I sent the address myself."),
         pattern="routing",
+        demo=asks("billing", "technical", "sales"),
     ),
-    _reply("Anna asks which plan is active and what the last charge was.", 90),
-    _reply("Anna asks about a plan that is on legal hold.", 15, demo=[*letter(42), ON_HOLD]),
+    _reply(
+        "Anna (customer 42) asks which plan is active and what the last charge was.",
+        90,
+        demo=letter(ANNA),
+    ),
+    _reply(
+        "Anna (customer 42) asks about a plan that is on legal hold.",
+        15,
+        demo=[*letter(ANNA), ON_HOLD],
+    ),
     _memo(
-        "Max asks for a policy exception for a charge of 49 USD.",
+        "Max (customer 7) asks for a policy exception for a charge of 49 USD.",
         20,
         PastAnswer("mara", True, "A goodwill month costs less than losing the customer."),
     ),
@@ -529,23 +554,30 @@ CASES = (
 
 # Open requests when the demo starts: one of each kind, and two over the limit.
 WAITING = (
-    _of_anna("Anna (customer 42) asks for a refund of 1,200 USD: they stay with their old tool."),
-    _of_anna("Anna (customer 42) asks for a refund of 1,050 USD after a failed migration."),
-    _of_anna("Anna asks how to get to your office.", pattern="routing"),
+    _pays(
+        1_200_00,
+        "Anna (customer 42) asks for a refund of 1,200 USD: they stay with their old tool.",
+    ),
+    _pays(1_050_00, "Anna (customer 42) asks for a refund of 1,050 USD after a failed migration."),
+    _of_anna(
+        "Anna (customer 42) asks how to get to your office.",
+        pattern="routing",
+        demo=asks("billing", "technical", "sales"),
+    ),
     _reply(
         "Anna (customer 42) asks to have the last charge explained in plain words.",
-        demo=letter(42, OWN_WORDS),
+        demo=letter(ANNA, OWN_WORDS),
     ),
     _of_max(
         "Max (customer 7) asks: tell me frankly, is this still the right plan?",
         pattern="workflow",
         workflow="customer-reply",
-        demo=[*letter(7), IN_DOUBT],
+        demo=[*letter(MAX), IN_DOUBT],
     ),
     _memo("Max (customer 7) asks for a policy exception for a charge of 49 USD."),
 )
 
-# First names of customers; each copy of a case has another one.
+# First names of customers; each case has another one.
 NAMES = (
     *("Ada", "Amir", "Bea", "Carlos", "Chidi", "Clara", "Dana", "Diego", "Elif", "Emma", "Farid"),
     *("Freya", "Hana", "Hugo", "Ines", "Ivan", "Jana", "Joris", "Kofi", "Lena", "Liam", "Lucia"),
@@ -555,9 +587,7 @@ NAMES = (
 )
 
 
-def _hurry() -> None:
-    """Let the sources of reports answer at once."""
-    DEMO_SECONDS.update(dict.fromkeys(DEMO_SECONDS, (0.0, 0.0)))
+# Caps that no case of the past meets.
+CAPS = {"USD": {"launcher_daily_minor": 100_000_000, "workspace_daily_minor": 500_000_000}}
 
-
-desk.past = Past(CASES, WAITING, NAMES, resource=Charge, hurry=_hurry)
+desk.past = Past(CASES, WAITING, NAMES, fill=fill_past, caps=CAPS)

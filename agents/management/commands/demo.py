@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.core.compat_0_2 import policy_document
-from agents.history.writing import BEFORE_HISTORY, Recording, start_history, write_history
+from agents.history.writing import BEFORE_HISTORY, write_history
 from agents.management.commands.serve import must_be_port
 from agents.management.demo import ADMIN, PEOPLE, begin_work, ensure_sign_ins
 from agents.management.exit_codes import BAD_USAGE
@@ -27,7 +27,7 @@ from agents.models import Escalation, PolicyVersion, Workspace
 from agents.people.workspaces import ensure_demo_workspace
 from agents.publishing.versions import publish_policy
 from agents.sdk.demo import Past
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, Desk
 from agents.shell.refusal import Refused
 
 
@@ -51,9 +51,8 @@ class Command(BaseCommand):
         if not prepare:
             _must_be_free(host, port)
         self._say("Preparing the demo. This takes up to a minute.")
-        pasts = {} if prepare else {n: desk.past for n, desk in DESKS.items() if desk.past}
-        begun = {name: start_history(name, past) for name, past in pasts.items()}
-        gc.disable()  # migrations and copies make many lasting objects: collect once, afterwards
+        pasts = [] if prepare else [(desk, desk.past) for desk in DESKS.values() if desk.past]
+        gc.disable()  # migrations and the past make many lasting objects: collect once, afterwards
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
@@ -66,8 +65,8 @@ class Command(BaseCommand):
                 report.refill(workspace.book_id, at)
         if pasts:
             self._say("Writing the invented runs of the past fourteen days.")
-        for name, past in pasts.items():
-            self._fill(workspace, name, past, until=at, begun=begun[name])
+        for desk, past in pasts:
+            self._fill(workspace, desk, past, until=at)
         _put_in_force(workspace, at=timezone.now())
         if not prepare and begin_work(workspace, at=timezone.now()):
             self._say("Demo data: a team, and requests that its people share.")
@@ -82,18 +81,10 @@ class Command(BaseCommand):
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 
-    def _fill(
-        self,
-        workspace: Workspace,
-        desk: str,
-        past: Past,
-        *,
-        until: datetime,
-        begun: Recording | None,
-    ) -> None:
+    def _fill(self, workspace: Workspace, desk: Desk, past: Past, *, until: datetime) -> None:
         """Write a desk's history in the demo and its open requests; print its runs."""
         try:
-            runs, _ = write_history(workspace, desk, past, until=until, begun=begun)
+            runs, _ = write_history(workspace, desk, past, until=until)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return
