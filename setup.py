@@ -17,7 +17,7 @@ setup(
     package_dir=INSIDE,
     package_data={
         "": [
-            *("*.txt", "*.md", "*.json", "*.sql", "*.toml"),
+            *("*.txt", "*.md", "*.json", "*.jsonl", "*.sql", "*.toml"),
             *("prompts/*", "roles/*", "skeleton/*", "workflows/*"),
         ],
         **{name: ["*"] for name in INSIDE},

@@ -29,7 +29,7 @@ BEHIND = 6  # the database lacks migrations, or is too old to get them
 
 _APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
 _UPGRADE = ("migrate", "demo")  # commands that create the tables
-_APART_FROM_IT = ("startdesk",)  # that do not use this database
+_APART_FROM_IT = ("startdesk", "test_policy")  # that do not use this database
 
 
 def refusal(name: str, *options: str) -> tuple[str, int]:

@@ -40,7 +40,7 @@ REFUSED = {
     "try_now --as rita": 3,
 }
 # They serve, make a database or files, or write down what they find.
-OTHERS = {"demo", "migrate", "rotate_values", "seal_audit", "serve", "startdesk"}
+OTHERS = {"demo", "migrate", "rotate_values", "seal_audit", "serve", "startdesk", "test_policy"}
 
 
 def test_a_refused_command_leaves_no_row_behind(scene: Scene) -> None:
