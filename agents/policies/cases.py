@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 from agents.core.actions import Action
@@ -17,7 +19,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Consent, Open, ReviewResult
 from agents.policies import NO_CONSENT, review
-from agents.policies.again import CannotJudge, read_facts
+from agents.policies.again import FAILED, CannotJudge, read_facts
 from agents.sdk.desk import DESKS, Desk
 
 
@@ -84,6 +86,24 @@ def shipped_with(desk: Desk) -> Path | None:
     module = sys.modules[desk.gather.__module__] if desk.gather else None
     file = Path(module.__file__).parent / "cases.jsonl" if module and module.__file__ else None
     return file if file and file.exists() else None
+
+
+def changed_side(old: Limits, new: Limits) -> tuple[PolicyCase, ReviewResult, ReviewResult] | None:
+    """Return the first of the desks' own cases on which two policies decide otherwise, or None."""
+    for name in [name for name in DESKS if old.covers(name) and new.covers(name)]:
+        file = shipped_with(DESKS[name])
+        with suppress(BadCase):  # an older file of another release
+            for case in _cases_in(file) if file else ():
+                was, now = (judge_case(case, limits) for limits in (old, new))
+                failed = FAILED in (was.deciding.reason, now.deciding.reason)
+                if was.decision != now.decision and not failed:
+                    return case, was, now
+    return None
+
+
+@cache
+def _cases_in(file: Path) -> list[PolicyCase]:
+    return list(read_cases(file.read_text(encoding="utf-8")))
 
 
 def judge_case(case: PolicyCase, whole: Limits) -> ReviewResult:

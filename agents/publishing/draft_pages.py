@@ -20,6 +20,7 @@ from agents.core.money import MAX_MINOR, is_currency
 from agents.core.redact import TREATMENTS
 from agents.core.requests import Json
 from agents.models import PolicyDraft
+from agents.policies.cases import changed_side
 from agents.policies.words import floor_of, words_of
 from agents.publishing import drafts
 from agents.publishing.faults import new_faults
@@ -32,7 +33,7 @@ from agents.sdk.arguments import BadValue, read_stored
 from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
 from agents.sdk.values import Money
 from agents.shell import access
-from agents.shell.formats import desk_title
+from agents.shell.formats import RULING_ROLES, desk_title
 from agents.shell.pages import BadForm, action, only, page
 from agents.shell.refusal import Refused
 
@@ -330,6 +331,7 @@ def _draft(
         "stale": stale,
         "theirs": differences(base, in_force) if stale and base and in_force else [],
         "changes": differences(base, limits) if base and limits else [],
+        "example": _example(in_force, limits) if in_force and limits else None,
         "mine": held.by_id == user.pk,
         "needs_second": needs_second(held.workspace),
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),
@@ -337,6 +339,16 @@ def _draft(
         "longest": drafts.LONGEST,
     }
     return render(request, "policy/draft.html", shown, status=status)
+
+
+def _example(in_force: Limits, limits: Limits) -> dict[str, Any] | None:
+    """Return a case that changes sides, with both rulings: a role, a word and a sentence each."""
+    if (found := changed_side(in_force, limits)) is None:
+        return None
+    case, *judged = found
+    rulings = [(*RULING_ROLES[one.decision], one.deciding.sentence) for one in judged]
+    named = zip(("In force", "This draft"), rulings, strict=True)
+    return {"name": case.name, "desk": desk_title(case.desk), "rulings": list(named)}
 
 
 def _limits_of(document: Json) -> tuple[Limits | None, str]:

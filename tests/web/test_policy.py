@@ -256,6 +256,22 @@ def test_more_rules_than_a_form_takes_are_in_parts() -> None:
     assert groups["Bank transfers, rules, 3"] > 0
 
 
+def test_draft_shows_a_case_that_changes_sides(scene: Scene, ada: User) -> None:
+    bank = DESKS["bank"].document()
+    scene.publish(with_desk("bank", bank), ada)
+    draft, client = begun(scene, ada)
+    address = reverse("policy-draft", args=[draft.pk])
+    before = client.get(address).text
+    bank["limits"] = {**bank["limits"], "unattended": {"amount": "900.00", "currency": "EUR"}}
+    PolicyDraft.objects.update(document=with_desk("bank", bank))
+
+    shown = client.get(address).text.partition("An example that changes sides")[2]
+
+    assert "An example" not in before
+    assert "Exactly the automatic limit" in shown
+    assert "EUR 100.00 over" in unescape(shown) or "900.00" in shown
+
+
 def begun(scene: Scene, ada: User) -> tuple[PolicyDraft, Client]:
     draft = begin_draft(workspace=scene.workspace, by=ada, at=timezone.now())
     return draft, client_of(ada)
