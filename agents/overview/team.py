@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -113,9 +114,8 @@ def _rows(figures: _TeamFigures) -> Iterator[list[object]]:
 
 
 def _cells(line: _FigureLine) -> list[object]:
-    lengths = ["" if one is None else round(one) for one in (line.median, line.p90)]
-    counts = [line.decided, line.unchanged, line.adjusted, line.adjusted_by]
-    return [*counts, line.rejected, line.sent_back, line.expired, *lengths]
+    _, *counts, median, p90 = line
+    return [*counts, *("" if one is None else round(one) for one in (median, p90))]
 
 
 # The figures: past days from stored sums, the newest by an index.
@@ -149,49 +149,34 @@ class _DayRange:
         return (self.last - self.first).days + 1
 
 
-@dataclass(frozen=True)
-class _FigureLine:
-    """The figures of a rule or a person, for display."""
+class _FigureLine(NamedTuple):
+    """The figures of a rule or a person, in the order of the table."""
 
     name: str
-    figures: ReviewFigures
+    decided: int
+    unchanged: int
+    adjusted: int
+    adjusted_by: str  # the deducted sums in words, "" for none
+    rejected: int
+    sent_back: int
+    expired: int
+    median: float | None  # seconds
+    p90: float | None
 
-    @property
-    def decided(self) -> int:
-        return self.figures.decided
 
-    @property
-    def unchanged(self) -> int:
-        return self.figures.counts[EscalationState.APPROVED]
-
-    @property
-    def adjusted(self) -> int:
-        return self.figures.counts[EscalationState.ADJUSTED]
-
-    @property
-    def adjusted_by(self) -> str:
-        """Return the deducted sums in words, "" for none."""
-        return format_sums(sorted(self.figures.taken_off.items()))
-
-    @property
-    def rejected(self) -> int:
-        return self.figures.counts[EscalationState.REJECTED]
-
-    @property
-    def sent_back(self) -> int:
-        return self.figures.counts[EscalationState.SENT_BACK]
-
-    @property
-    def expired(self) -> int:
-        return self.figures.counts[EscalationState.EXPIRED]
-
-    @property
-    def median(self) -> float | None:
-        return self.figures.seconds(0.5)
-
-    @property
-    def p90(self) -> float | None:
-        return self.figures.seconds(0.9)
+def _line(name: str, of: ReviewFigures) -> _FigureLine:
+    return _FigureLine(
+        name,
+        of.decided,
+        of.counts[EscalationState.APPROVED],
+        of.counts[EscalationState.ADJUSTED],
+        format_sums(sorted(of.taken_off.items())),
+        of.counts[EscalationState.REJECTED],
+        of.counts[EscalationState.SENT_BACK],
+        of.counts[EscalationState.EXPIRED],
+        of.seconds(0.5),
+        of.seconds(0.9),
+    )
 
 
 @dataclass(frozen=True)
@@ -281,10 +266,8 @@ def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigu
     if sight.has_rules and chosen.last == at.astimezone(UTC).date():
         hours.merge_hours(_open(sight.workspace, at))
     return _TeamFigures(
-        [_FigureLine(rule, one) for rule, one in sorted(rules, key=_most)]
-        if sight.has_rules
-        else [],
-        [_FigureLine(name, one) for name, one in sorted(people, key=_most)],
+        [_line(rule, one) for rule, one in sorted(rules, key=_most)] if sight.has_rules else [],
+        [_line(name, one) for name, one in sorted(people, key=_most)],
         _by_hour(hours),
         chosen.fresh_from < min(fresh, chosen.last),
     )
