@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -207,26 +206,30 @@ class _SwitchBoard:
 
 def boards(user: User) -> list[_SwitchBoard]:
     """Return the switches of each of the person's workspaces, in five queries in all."""
-    rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
-    parts = list(rows)
+    parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     ids = [part.workspace_id for part in parts]
-    stopped = defaultdict[int, list[SwitchInForce]](list)
-    for row in standing(*ids):
-        stopped[row.switch.workspace_id].append(row)
+    rows, flight = standing(*ids), list(in_flight(ids)[:_IN_FLIGHT])
     frozen = Escalation.objects.filter(
         workspace__in=ids, state=EscalationState.OPEN, frozen_at__isnull=False
     )
     counts = dict(frozen.values_list("workspace_id").annotate(count=Count("pk")).order_by())
-    flight = defaultdict[int, list[Effect]](list)
-    for effect in in_flight(ids)[:_IN_FLIGHT]:
-        flight[effect.run.workspace_id].append(effect)
-    agents = defaultdict[int, list[str]](list)
-    for agent in ExternalAgent.objects.filter(workspace__in=ids).order_by("name"):
-        agents[agent.workspace_id].append(agent.name)
-    return [
-        _board(part, stopped[pk], flight[pk], counts.get(pk, 0), agents[pk])
-        for part, pk in zip(parts, ids, strict=True)
-    ]
+    agents = list(ExternalAgent.objects.filter(workspace__in=ids).order_by("name"))
+
+    def board(part: Membership) -> _SwitchBoard:
+        home = part.workspace_id
+        stopped = [row for row in rows if row.switch.workspace_id == home]
+        pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
+        named = [agent.name for agent in agents if agent.workspace_id == home]
+        return _SwitchBoard(
+            workspace=part.workspace,
+            may_press=part.role == Role.ADMIN,
+            standing=stopped,
+            in_flight=[effect for effect in flight if effect.run.workspace_id == home],
+            frozen=counts.get(home, 0),
+            choices=[choice for choice in _choices(named) if choice[0] not in pressed],
+        )
+
+    return [board(part) for part in parts]
 
 
 def standing(*workspace_ids: int) -> list[SwitchInForce]:
@@ -243,24 +246,6 @@ def in_flight(workspaces: Sequence[int]) -> QuerySet[Effect]:
     """Return the writes without a known outcome, oldest first."""
     effects = Effect.objects.unsettled().in_workspaces(workspaces)
     return effects.select_related("run").order_by("intended_at", "pk")
-
-
-def _board(
-    part: Membership,
-    stopped: Sequence[SwitchInForce],
-    flight: Sequence[Effect],
-    frozen: int,
-    agents: Sequence[str],
-) -> _SwitchBoard:
-    pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
-    return _SwitchBoard(
-        workspace=part.workspace,
-        may_press=part.role == Role.ADMIN,
-        standing=stopped,
-        in_flight=flight,
-        frozen=frozen,
-        choices=[choice for choice in _choices(agents) if choice[0] not in pressed],
-    )
 
 
 def _standing(switch: KillSwitch) -> SwitchInForce:
