@@ -98,8 +98,10 @@ def own_policy(
     own = {**usual, "escalation_seconds": int(expiry.total_seconds()), "desks": parts}
     admin = User.objects.get(username="admin")
     publish_policy(workspace=workspace, document=own, by=admin, at=workspace.created_at)
-    yield
-    publish_policy(workspace=workspace, document=usual, by=admin, at=_newest(workspace))
+    try:
+        yield
+    finally:
+        publish_policy(workspace=workspace, document=usual, by=admin, at=_newest(workspace))
 
 
 def invent(past: Past, chance: random.Random, *, after: int) -> People:

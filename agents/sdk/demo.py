@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from agents.core.json_forms import parse
 from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.core.workflows import BadWorkflow, read_workflow
@@ -150,6 +152,34 @@ _LINES: Mapping[str, tuple[type[Any], ...]] = {
     "orchestrator": (Plans, Answers),
     "workflow": (ScriptStep, Judge),
 }
+
+
+Own: TypeAlias = Mapping[str, Callable[..., Any]]
+_KINDS: Own = {
+    "BreaksOff": BreaksOff,
+    **{kind.__name__.removeprefix("Script"): kind for kinds in _LINES.values() for kind in kinds},
+}
+
+
+def read_script(written: Json, own: Own) -> list[Any]:
+    """Return the lines of a script in JSON: ["Says", "pay", {"amount": 5}].
+
+    Each names its kind, or one of a desk's `own` functions that return one or several lines. Values
+    follow, which may be lines too, and at last those that have names.
+    """
+    lines: list[Any] = []
+    for name, *values in written:
+        named = values.pop() if values and isinstance(values[-1], dict) else {}
+        values = [read_script([one], own)[0] if isinstance(one, list) else one for one in values]
+        made = {**_KINDS, **own}[name](*values, **named)
+        lines += made if isinstance(made, list) else [made]
+    return lines
+
+
+def read_scenarios(path: Path, own: Own) -> list[dict[str, Any]]:
+    """Return what a file has of each scenario, as `Desk.scenario` takes it."""
+    cases: list[dict[str, Any]] = parse(path.read_text(encoding="utf-8"))
+    return [{**case, "demo": read_script(case["demo"], own)} for case in cases]
 
 
 def check_script(
@@ -373,3 +403,15 @@ class Past:
     @property
     def all_cases(self) -> Sequence[PastCase]:
         return [*self.cases, *self.waiting]
+
+
+def read_past(path: Path, own: Own, fill: Callable[..., object] | None = None) -> Past:
+    """Return the past that a file has, with scripts as scenarios have them."""
+    past = parse(path.read_text(encoding="utf-8"))
+    cases, waiting = ([_read_case(one, own) for one in past[part]] for part in ("cases", "waiting"))
+    return Past(cases, waiting, past["names"], fill, past["caps"])
+
+
+def _read_case(case: Json, own: Own) -> PastCase:
+    answer = PastAnswer(**case["answer"]) if "answer" in case else None
+    return PastCase(**{**case, "answer": answer, "demo": read_script(case.get("demo", ()), own)})
