@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.text import capfirst
 
 from agents.core.requests import Json
 from agents.models import (
@@ -227,8 +228,8 @@ def word_of(part: Membership) -> str:
         return "Groups do not change this person, whom an admin added."
     if word.groups is None and not word.role:
         return (
-            f"{settings.OPSCONSOLE_SSO_NAME} did not name this person's groups at the last "
-            "sign-on, so they only read. A role that you give ends that, and so do groups."
+            f"{capfirst(settings.OPSCONSOLE_SSO_NAME)} did not name this person's groups at the "
+            "last sign-on, so they only read. A role that you give ends that, and so do groups."
         )
     hand = [*(["the role"] if word.role else ()), *(["limits"] if word.limits else ())]
     told = f"Groups: {', '.join(word.groups or ()) or 'none'}."

@@ -247,7 +247,10 @@ REMAIN = (*_FACTOR, "sign-out", "theme", "keys", "invitation")
 
 
 class EnrolFirst:
-    """Redirect people who lack a required second factor from every page to its setup."""
+    """Redirect people who lack a required second factor from every page to its setup.
+
+    Somebody in no workspace sees only that, and their own settings.
+    """
 
     def __init__(self, get_response: _GetResponse) -> None:
         self.get_response = get_response
@@ -261,6 +264,8 @@ class EnrolFirst:
         if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
             return None
         user = access.person(request)
+        if not access.parts_of(user) and match.url_name not in ("settings", "password"):
+            return render(request, "sign_in/no_workspace.html", status=403)
         if not lacks_factor(user, request.session):
             return None
         return lead(request, reverse("second-factor"))

@@ -50,6 +50,12 @@ def user_of(claims: dict[str, Json]) -> User:
     return user
 
 
+def is_of(claims: dict[str, Json], user: User) -> bool:
+    """Tell whether verified claims are of an account that a user signs on with."""
+    who = {"issuer": claims["iss"], "subject": claims["sub"]}
+    return Identity.objects.filter(**who, user=user).exists()
+
+
 def link(claims: dict[str, Json], user: User, *, at: datetime) -> None:
     """Let a person sign on with the account of verified claims. Raises Refused."""
     with transaction.atomic():

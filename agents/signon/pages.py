@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -75,7 +76,7 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
         if begun is None or begun["until"] < timezone.now().timestamp():
             raise SignOnFailed("a sign-on that this browser did not begin, or long ago")
         if "code" not in answer or max(map(len, answer.values())) > _LONGEST:
-            raise SignOnFailed("an answer without a code")
+            raise SignOnFailed(f"no code, and the error {answer.get('error', '')[:60]!r}")
         identities.spend(answer["state"], answer["code"])
         claims = provider.read_answer(answer, state=answer["state"], back=_back(request))
         if "user" in begun:
@@ -90,11 +91,7 @@ def sign_on_answer(request: HttpRequest) -> HttpResponse:
     request.session["signed_on"], request.session["suspended"] = True, suspended
     if provider.saw_factor(claims):
         request.session[second_factor.BY_PROVIDER] = user.pk
-    entered = enter(request, user, onward)
-    if access.parts_of(user) or onward.startswith(_INVITATIONS):
-        return entered
-    shown = {"provider": settings.OPSCONSOLE_SSO_NAME}
-    return render(request, "sign_in/no_workspace.html", shown, status=403)
+    return enter(request, user, onward)
 
 
 def _for_signed_in(request: HttpRequest, begun: Json, claims: dict[str, Json]) -> HttpResponse:
@@ -110,7 +107,7 @@ def _for_signed_in(request: HttpRequest, begun: Json, claims: dict[str, Json]) -
         return redirect(begun["next"])
     shown_at = claims.get("auth_time")
     is_fresh = isinstance(shown_at, int) and shown_at >= begun["at"] - provider.LEEWAY
-    if not is_fresh or identities.user_of(claims) != user:
+    if not is_fresh or not identities.is_of(claims, user):
         raise Refused("not_again", "Sign in there again, as the person who is signed in here.")
     request.session.cycle_key()
     request.session[second_factor.SHOWN_AT] = at.timestamp()
@@ -132,7 +129,6 @@ def member_link(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 _AGAIN, _LINK = "again", "link"
-_INVITATIONS = "/invitations/"  # open to a person who is in no workspace
 
 
 def _require_provider() -> None:
@@ -156,10 +152,10 @@ def _failed(
     logger.warning("Sign-on refused: %s", no)
     name = settings.OPSCONSOLE_SSO_NAME
     failed = (
-        (f"{name} did not answer", "Try again in a minute, or use a password.")
+        (f"{capfirst(name)} did not answer", "Try again in a minute, or use a password.")
         if no.is_down
         else (
-            f"{name} could not sign you in",
+            f"{capfirst(name)} could not sign you in",
             sentence or "Try again. If it fails again, tell an admin.",
         )
     )

@@ -57,7 +57,7 @@ class Provider:
         if path == "/authorize":
             return f"{self.issuer.replace('127.0.0.1', 'localhost')}/elsewhere?{query}"
         self.asked = dict(parse_qsl(query))
-        answer = urlencode({"code": "a-code", "state": self.asked["state"]})
+        answer = urlencode({"code": self.asked["nonce"], "state": self.asked["state"]})
         return f"{self.asked['redirect_uri']}?{answer}"
 
     def reply(self, path: str, form: dict[str, str]) -> Any:

@@ -29,7 +29,7 @@ from agents.requests import sharing
 from tests import checker, database
 from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import say_yes
-from tests.web.provider import providing, with_sign_on
+from tests.web.provider import Provider, providing, with_sign_on
 from tests.web.serving import chromium, open_page, serve, sign_in
 
 pytestmark = pytest.mark.slow
@@ -74,12 +74,7 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
             page.on("pageerror", lambda error: found.complaints.append(str(error)))
             look_at(page, site, "sign-in", "/sign-in/", found)
             look_in(page, site, found)
-            page.goto(f"{site}/sign-in/")
-            page.get_by_role("button", name="Continue with Contoso").click()
-            expect(page.get_by_role("heading", name="You are in no workspace")).to_be_visible()
-            look_here(page, "no workspace", found)
-            page.get_by_role("button", name="Sign out").click()
-            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            look_at_sign_on(page, site, own, found)
             sign_in(page, site, "rita")
             for name, path in pages.items():
                 look_at(page, site, name, path, found)
@@ -106,6 +101,25 @@ def look_in(page: Page, site: str, found: Seen) -> None:
     page.get_by_role("button", name="Sign in").click()
     look_at(page, site, "code", "/sign-in/code/", found)
     assert page.url.endswith("/sign-in/code/")
+
+
+def look_at_sign_on(page: Page, site: str, own: Provider, found: Seen) -> None:
+    """Check the page that continues, of a person in no workspace, and of one suspended."""
+    page.route(f"{own.issuer}/**", lambda route: route.fulfill(status=204))  # so it stays
+    page.goto(f"{site}/sign-in/")
+    page.get_by_role("button", name="Continue with Contoso").click()
+    expect(page.get_by_role("link", name="Continue")).to_be_visible()
+    look_here(page, "continue", found)
+    page.unroute(f"{own.issuer}/**")
+    page.get_by_role("link", name="Continue").click()
+    expect(page.get_by_role("heading", name="You are in no workspace")).to_be_visible()
+    look_here(page, "no workspace", found)
+    groups.apply_groups(User.objects.get(username="eva"), ["chiefs"], at=timezone.now())
+    page.context.clear_cookies(name="sessionid")
+    page.goto(f"{site}/sign-in/")
+    page.get_by_role("button", name="Continue with Contoso").click()
+    expect(page.get_by_role("heading", name="Your role is suspended")).to_be_visible()
+    look_here(page, "suspended", found)
 
 
 def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:

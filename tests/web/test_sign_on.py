@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
-from threading import Barrier
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import requests
 from django.contrib.auth.models import User
 from django.test import Client
 from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -19,11 +21,11 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from agents.live.app import _user_of
 from agents.models import Grants, Role
 from agents.people.members import join, remove_member
-from agents.signon import identities
 from agents.signon import provider as asking
-from agents.signon.provider import SignOnFailed
-from tests.engine.scene import in_thread, set_scene
-from tests.web.provider import CLIENT, SECRET, Provider, providing
+from tests.e2e.workers import until
+from tests.engine.scene import set_scene
+from tests.web.provider import CLIENT, SECRET, Provider, providing, with_sign_on
+from tests.web.serving import serve, serving
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -43,10 +45,14 @@ def begin(client: Client, own: Provider, onward: str = "", **more: str) -> dict[
     """Continue to the provider as a browser would. Return what its address carries."""
     page = client.post("/sign-on/", {"next": onward, **more})
     assert page.status_code == 200
-    found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page.text)
-    assert found
-    own.asked = dict(parse_qsl(urlsplit(unescape(found[1])).query))
+    own.asked = asked_in(page.text)
     return own.asked
+
+
+def asked_in(page: str) -> dict[str, str]:
+    found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page)
+    assert found
+    return dict(parse_qsl(urlsplit(unescape(found[1])).query))
 
 
 def come_back(client: Client, own: Provider, code: str = "", **more: str) -> Any:
@@ -68,7 +74,8 @@ def user_in(client: Client) -> str:
 def test_first_sign_on_names_a_user_without_workspace(provider: Provider) -> None:
     User.objects.create_user("Eva")
 
-    client, page = sign_on(provider)
+    client, _ = sign_on(provider)
+    page = client.get("/runs/")
 
     assert (page.status_code, user_in(client)) == (403, "eva-2")
     assert "You are in no workspace" in words(page.text)
@@ -185,7 +192,7 @@ def test_answer_works_once_and_only_where_it_was_begun(provider: Provider) -> No
     begun = client.session["sign_ons"]
     assert come_back(thief, provider).status_code == 422  # forced sign-on
     before = client.cookies["sessionid"].value
-    assert come_back(client, provider, "a-code").status_code == 403  # in no workspace
+    assert come_back(client, provider, "a-code").url == "/"
     assert client.cookies["sessionid"].value != before
     for state, code in (
         (provider.asked["state"], "new"),
@@ -198,22 +205,31 @@ def test_answer_works_once_and_only_where_it_was_begun(provider: Provider) -> No
     assert user_in(thief) == ""
 
 
-def test_only_one_of_two_processes_spends_an_answer() -> None:
-    both = Barrier(2)
-    said: list[str] = []
+@pytest.mark.slow
+def test_answer_works_once_in_all_processes_and_after_a_crash() -> None:
+    with providing() as own, serve(**with_sign_on(own)) as other, ThreadPoolExecutor(1) as pool:
+        browser = requests.Session()
 
-    def spend() -> None:
-        both.wait()
-        try:
-            identities.spend("the-state", "the-code")
-            said.append("spent")
-        except SignOnFailed:
-            said.append("refused")
+        def begin_at(site: str) -> dict[str, str]:
+            browser.get(f"{site}/sign-in/")
+            token = browser.cookies["csrftoken"]
+            page = browser.post(f"{site}/sign-on/", {"csrfmiddlewaretoken": token})
+            own.asked = asked_in(page.text)
+            return {"state": own.asked["state"], "code": own.asked["nonce"]}
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(in_thread, [spend, spend]))
-
-    assert sorted(said) == ["refused", "spent"]
+        with serving(**with_sign_on(own)) as (site, pid):
+            answer, own.delay = begin_at(site), 3.0
+            first = pool.submit(browser.get, f"{site}{BACK}", params=answer)
+            until(lambda: "/token" in own.heard)
+            assert browser.get(f"{other}{BACK}", params=answer).status_code == 422
+            os.kill(pid, signal.SIGKILL)
+            assert first.exception()
+        with serve(**with_sign_on(own)) as site:
+            assert browser.get(f"{site}{BACK}", params=answer).status_code == 422
+            assert own.heard.count("/token") == 1
+            own.delay, answer = 0, begin_at(other)
+            page = browser.get(f"{site}{BACK}", params=answer)
+            assert (page.status_code, "eva" in page.text) == (403, True)
 
 
 def test_answer_of_another_issuer_is_refused(provider: Provider) -> None:
@@ -224,7 +240,7 @@ def test_answer_of_another_issuer_is_refused(provider: Provider) -> None:
     begin(client, provider)
     assert come_back(client, provider).status_code == 422
     begin(client, provider)
-    assert come_back(client, provider, iss=provider.issuer).status_code == 403
+    assert come_back(client, provider, iss=provider.issuer).url == "/"
     assert user_in(client) == "eva"
 
 

@@ -69,8 +69,10 @@ def test_signing_on_again_counts_as_the_password(scene: Scene, provider: Provide
     session.save()
     assert client.post("/second-factor/change/", begun).status_code == 422
 
-    provider.claims["sub"] = "somebody-else"  # who is at the provider now
+    provider.claims["sub"] = "somebody-else"  # who is at the provider now, and gets no user
+    known = User.objects.count()
     assert again(client, provider, int(time.time())).status_code == 422
+    assert User.objects.count() == known
     assert client.post("/second-factor/change/", begun).status_code == 422
 
 
