@@ -39,6 +39,7 @@ from agents.sdk.adjustments import in_words, label_of
 from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.values import Money
 from agents.shell.formats import (
+    WORDS,
     desk_title,
     duration,
     rule_title,
@@ -261,35 +262,9 @@ def kind_labels(kinds: Collection[str]) -> list[tuple[str, str]]:
 
 
 _OF_CALL = re.compile(r"slot/[0-9]{1,4}/[0-9]{1,6}/[a-z]{1,20}(#[0-9]{1,6})?")
-_PHASES = {
-    "answer": "the answer to {}",
-    "call": "the wait for {}",
-    "commit": "the plan of {}",
-    "delegate": "the specialist's answer in {}",
-    "execute": "the execution of {}",
-    "finalize": "the final answer",
-    "hand_over": "the hand-over to a person",
-    "judge": "the verdict on {}",
-    "person": "the request for a person's decision on {}",
-    "plan": "the plan of the run",
-    "post": "the self-check of {}",
-    "propose": "the agent's proposal for {}",
-    "review": "the policy check of {}",
-    "route": "the choice of a specialist in {}",
-    "take": "the wait for the agent to take {}",
-    "work": "the work on {}",
-}
-_VERDICTS = {
-    "ask_human": "a person decides",
-    "continue": "it goes on",
-    "halt": "the workflow stops",
-    "reorient": "it is done again with corrections",
-}
-_HALTS = {
-    "expired": " It was not decided in time.",
-    "rejected": " A reviewer rejected its output.",
-    "reorients_used_up": " No further correction is allowed.",
-}
+_PHASES = WORDS["phases"]
+_VERDICTS = WORDS["verdicts"]
+_HALTS = WORDS["halts"]
 
 
 def answer_in_words(decision: str, by: str, what: str) -> str:
@@ -391,11 +366,7 @@ class EventSentence:
         return self.context.requests.get(self.facts["escalation"], {})
 
 
-_ANSWERS = {
-    "executed": "that its call was carried out",
-    "not_executed": "that its call was not carried out",
-    "unknown": "that nobody knows whether its call took effect",
-}
+_ANSWERS = WORDS["answers"]
 
 
 def quotation(text: object) -> str:
@@ -491,19 +462,7 @@ def _amount(facts: EventFacts, name: str) -> str:
 
 
 # Why a person is asked, by the ruling's code.
-_OWN_REASONS = {
-    "letter_out_of_date": "it states what no longer holds",
-    "letter_in_own_words": "the agent's own words",
-    "person_decided_before": "a person has already set an amount in this run",
-    "called_before": "an earlier run of the request made such a call",
-    "masked_value": "it holds what the policy masks",
-    "rejected_before": "a reviewer rejected the same before",
-    "repeat": "the agent proposed this before in its session",
-    "sent_back_before": "a reviewer sent an earlier proposal back",
-    "revisions_do_not_settle": "the policy kept changing the action",
-    "no_cap_of_the_day": "there is no daily cap in its currency",
-    "unattended_cap_of_the_day": "above the daily cap without approval",
-}
+_OWN_REASONS = WORDS["asked"]
 ASK_REASONS = ChainMap(_OWN_REASONS, ASKS)  # desks add theirs once they are found
 
 
@@ -596,27 +555,7 @@ def _value(desk: str, tool: str, name: str, value: Any) -> str:
     return in_words(value, {"format": "date"})
 
 
-REFUSALS = {
-    "above_tier": "the amount is for others to approve",
-    "approval_lapsed": "the first of two approvals no longer counted",
-    "two_people": "a second person has to approve what they approved first",
-    "bad_patch": "the change is not allowed",
-    "above_own_limit": "the amount is above their own limit",
-    "four_eyes": "they launched the run, own its agent or saw its key",
-    "not_our_form": "the form was not one of this console's",
-    "stale": "the request had changed meanwhile",
-    "reported": "its agent had reported the outcome of the call meanwhile",
-    "taken": "another reviewer had claimed it",
-    "policy": "the policy does not allow it",
-    "not_permitted": "their role does not allow it",
-    "killed": "a kill switch was on",
-    "on": "a kill switch was on",
-    "not_open": "it was no longer open",
-    "already_decided": "it was no longer open",
-    "claimed": "another reviewer had claimed it",
-    "no_send_back": "it could not be sent back",
-    "max_send_backs": "its run was sent back as often as the policy allows",
-}
+REFUSALS = WORDS["refusals"]
 
 
 def _approval_given(event: EventSentence) -> str:

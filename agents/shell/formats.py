@@ -6,6 +6,7 @@ One file, as each function is a filter or tag of the same library.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from decimal import Decimal
 from functools import cache, lru_cache, reduce, wraps
 from math import ceil, floor
 from operator import or_
+from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -68,38 +70,12 @@ class StopRow(Protocol):
 
 
 # A state is always shown by icon, word and colour; its role gives icon and colour.
-RUN_ROLES = {
-    "queued": ("waiting", "Queued"),
-    "running": ("running", "Running"),
-    "waiting": ("waiting", "Waiting"),
-    "done": ("approve", "Done"),
-    "stopped": ("block", "Stopped"),
-    "failed": ("failed", "Failed"),
-}
-ESCALATION_ROLES = {
-    "open": ("escalate", "Escalated"),
-    "approved": ("human", "Approved"),
-    "adjusted": ("human", "Adjusted"),
-    "rejected": ("block", "Rejected"),
-    "sent_back": ("revise", "Sent back"),
-    "expired": ("block", "Expired"),
-    "cancelled": ("block", "Cancelled"),
-}
-CALL_ROLES = {
-    "executed": ("approve", "Executed"),
-    "not_executed": ("block", "Not executed"),
-    "waiting": ("escalate", "Waiting"),
-    "unknown": ("failed", "Outcome unknown"),
-    "allowed": ("approve", "Allowed"),  # calls that their agent executes
-    "taken": ("running", "Taken"),
-}
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+RUN_ROLES, ESCALATION_ROLES, CALL_ROLES, RULING_ROLES = (
+    {code: (role, word) for code, (role, word) in WORDS["roles"][of].items()}
+    for of in ("run", "escalation", "call", "ruling")
+)
 HELD = ("waiting", "Held by a switch")  # a call that its agent may not take now
-RULING_ROLES = {
-    "approve": ("approve", "Allowed"),
-    "revise": ("revise", "Revised"),
-    "escalate": ("escalate", "Escalated"),
-    "block": ("block", "Blocked"),
-}
 
 
 @register.simple_tag
