@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from agents.audit import copies
-from agents.audit.copies import RunSeal, download, run_seal
+from agents.audit.copies import download, run_seal
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
@@ -21,7 +21,7 @@ from agents.models.record import facts_of
 from agents.notifications.fan_out import KEPT
 from agents.notifications.pages import log_line
 from agents.publishing.pages import readable_limits, team_names
-from agents.publishing.words import DeskPart, LimitLine, desk_parts
+from agents.publishing.words import desk_parts
 from agents.publishing.words import lines as limit_lines
 from agents.results import agent_words, words_after_block
 from agents.runs.changes import reply_of
@@ -101,67 +101,33 @@ class _FileEntry:
     reason: str  # quotation of the first of two approvals, once the second person has decided
 
 
-@dataclass(frozen=True)
-class _PeopleOfRun:
-    """The people who acted on the run's requests or were notified of them."""
+def case_file(run: Run, *, after: int = 0) -> dict[str, object]:
+    """Return a page of a run's case file for its template, in at most eleven queries.
 
-    acted: Sequence[str]
-    messages: Sequence[dict[str, Json]]
-    are_cut: bool
-
-
-@dataclass(frozen=True)
-class _Policy:
-    """The run's policy version, in words."""
-
-    topics: Sequence[tuple[str, Sequence[LimitLine]]]
-    desks: Sequence[DeskPart]
-
-
-@dataclass(frozen=True)
-class _CaseFile:
-    """A page of a case file; only the first has more than entries."""
-
-    run: Run
-    is_closed: bool
-    outcome: str
-    words: str  # what the agent wrote, as HTML; "" for nothing
-    words_after_block: str  # the same, where that is no result
-    moved: str  # sums in the ledger; "" for nothing
-    entries: Sequence[_FileEntry]
-    after: int  # the entry before this page; 0: it is the first page
-    next: int | None  # the last entry of this page; None: there is no next one
-    first_hash: str
-    is_gone: bool  # the record's first entries are not in this database
-    seen: _PeopleOfRun | None
-    policy: _Policy | None  # None: this release cannot read it
-    seal: RunSeal | None
-
-
-def case_file(run: Run, *, after: int = 0) -> _CaseFile:
-    """Return a page of a run's case file, in at most eleven queries."""
+    Only the first page, whose `after` is 0, has more than entries.
+    """
     events = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(events.order_by("seq").prefetch_related("texts"), PAGE + 1)
     lines = tell_events(rows[:PAGE], whom_of=name_of)
     steps = _steps(run, lines)
     own = [line.event for line in lines if line.event]
     effects = [step.effect for step in steps.values() if hasattr(step, "effect")]
-    return _CaseFile(
-        run=run,
-        is_closed=run.state in ENDED,
-        outcome=outcome_of(run, closings([run]), waits_of([run])),
-        words=as_html(agent_words(run)),
-        words_after_block=as_html(words_after_block(run)),
-        moved=moved_sums(effects),
-        entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
-        after=after,
-        next=own[-1].seq if len(rows) > PAGE and own else None,
-        first_hash=own[0].hash if own and own[0].seq == 1 else "",
-        is_gone=not after and (not own or own[0].seq != 1),
-        seen=None if after else _read_seen(run, own),
-        policy=None if after else _policy(run),
-        seal=run_seal(run),
-    )
+    return {
+        "run": run,
+        "is_closed": run.state in ENDED,
+        "outcome": outcome_of(run, closings([run]), waits_of([run])),
+        "words": as_html(agent_words(run)),  # what the agent wrote
+        "words_after_block": as_html(words_after_block(run)),  # the same, where that is no result
+        "moved": moved_sums(effects),
+        "entries": [_entry(line, steps, is_erased=run.is_emptied) for line in lines],
+        "after": after,
+        "next": own[-1].seq if len(rows) > PAGE and own else None,
+        "first_hash": own[0].hash if own and own[0].seq == 1 else "",
+        "is_gone": not after and (not own or own[0].seq != 1),  # its beginning is not here
+        "seen": None if after else _read_seen(run, own),
+        "policy": None if after else _policy(run),
+        "seal": run_seal(run),
+    }
 
 
 def _machinery() -> Q:
@@ -219,20 +185,22 @@ def _cut(text: str) -> str:
     return f"{prose[:LONGEST]}…" if len(prose) > LONGEST else prose
 
 
-def _read_seen(run: Run, events: Sequence[Event]) -> _PeopleOfRun:
+def _read_seen(run: Run, events: Sequence[Event]) -> dict[str, object]:
+    """Return who acted on the run's requests, and who was notified of them."""
     deliveries = Delivery.objects.filter(notification__run=run)
     rows = deliveries.select_related(*RECIPIENTS, "notification").order_by("pk")
     messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
-    return _PeopleOfRun(
-        list(acted), [log_line(row) for row in messages[:_MESSAGES]], len(messages) > _MESSAGES
-    )
+    told = [log_line(row) for row in messages[:_MESSAGES]]
+    return {"acted": list(acted), "messages": told, "are_cut": len(messages) > _MESSAGES}
 
 
-def _policy(run: Run) -> _Policy | None:
+def _policy(run: Run) -> dict[str, object] | None:
+    """Return the run's policy version in words; None if this release cannot read it."""
     limits = readable_limits(run.policy, team_names(run.workspace_id))
     if limits is None:
         return None
     here = limits.of(run.pattern, run.desk)
     desks = desk_parts(here) if run.desk in limits.desks else []
-    return _Policy(limit_lines(limits, pattern=run.pattern, desk=run.desk), desks)
+    topics = limit_lines(limits, pattern=run.pattern, desk=run.desk)
+    return {"topics": topics, "desks": desks}
