@@ -158,7 +158,6 @@ class FormField:
     open: OpenField
     label: SafeString | str
     asked: str  # the requested value as text; "" if this person may not grant it
-    asked_words: str
     least: str  # bounds as text
     most: str
     hint: str
@@ -209,12 +208,12 @@ def form_field(
     person's limit is left empty: filling in their limit would suggest granting it.
     """
     if field.words:
-        return FormField(field, label, "", "", "", "", "")
-    text, words, hint = field.text(field.typed), field.show(field.typed), field.help
+        return FormField(field, label, "", "", "", "")
+    text, hint = field.text(field.typed), field.help
     offers: dict[int, str] = {}
     if field.kind in ("choice", "text", "lines"):
         is_choice = field.kind == "choice"
-        return FormField(field, label, text, words, "", "", "" if is_choice else hint)
+        return FormField(field, label, text, "", "", "" if is_choice else hint)
     if field.currency and most_minor is not None:
         typed = field.typed
         minor = typed.minor if isinstance(typed, Money) else int(typed)
@@ -227,7 +226,7 @@ def form_field(
     amounts = [
         (field.text(one), why) for one, why in offers.items() if 0 < one <= (most_minor or 0)
     ]
-    return FormField(field, label, text, words, least, most, hint, most_minor, amounts)
+    return FormField(field, label, text, least, most, hint, most_minor, amounts)
 
 
 def fill_fields(

@@ -520,9 +520,6 @@ class Ruler:
     observed: float
     limit: float
     yours: float | None  # the most that the reviewer may grant; None: nothing
-    observed_label: str
-    limit_label: str
-    yours_label: str
     full: int  # where the scale ends, in the ruling's unit
     told: str  # the picture in words
 
@@ -566,8 +563,7 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     top, asked, most = (with_unit(value, unit) for value in (full, observed, limit))
     told = f"Scale up to {top}. Asked for: {asked}. Limit: {most}."
     yours = place(yours_minor) if yours_minor and is_currency(unit) else None
-    mine = with_unit(yours_minor, unit) if yours_minor and yours else ""
-    return Ruler(place(observed), place(limit), yours, asked, most, mine, full, told)
+    return Ruler(place(observed), place(limit), yours, full, told)
 
 
 # The origin of each argument of an action, by its review, and what to compare.
