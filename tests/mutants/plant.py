@@ -153,9 +153,9 @@ MUTANTS = (
     ),
     Mutant(
         "a run that has ended can be changed",
-        "agents/audit/protection.py",
-        '"OLD.ended_at IS NOT NULL",',
-        '"OLD.ended_at IS NOT NULL AND 1 = 0",',
+        "agents/audit/stays.toml",
+        '"OLD.ended_at IS NOT NULL"',
+        '"OLD.ended_at IS NOT NULL AND 1 = 0"',
         "tests/engine/test_ended.py -k ended_is_not_changed",
     ),
     Mutant(

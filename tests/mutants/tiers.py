@@ -95,9 +95,9 @@ TIERS = (
     ),
     Mutant(
         "an approval can be changed",
-        "agents/audit/protection.py",
-        '"granted_minor", "currency", "is_simulated"',
-        '"currency", "is_simulated"',
+        "agents/audit/stays.toml",
+        '"at", "resource", "granted_minor"',
+        '"at", "resource"',
         f"{BOTH} -k as_it_was_given",
     ),
     Mutant(
