@@ -1,8 +1,9 @@
 """Plant mutants: break one guard at a time, and see the tests find it.
 
-Each mutant is a line of ours that must matter. It is exchanged and the named tests run: in a fork
-of a process that has imported everything where the line is a function's (`swap`), else in a tree of
-links. A mutant that they let live fails this script. Run it alone with
+Each mutant is a line of ours that must matter; the files `.toml` beside this one list them. It is
+exchanged and the named tests run: in a fork of a process that has imported everything where the
+line is a function's (`swap`), else in a tree of links. A mutant that they let live fails this
+script. Run it alone with
 
     python -m tests.mutants.plant [NAME ...]
 """
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,179 +51,11 @@ class Mutant:
     tests: str  # what must fail
 
 
-MUTANTS = (
-    Mutant(
-        "an effect key may be used twice",
-        "agents/migrations/0001_squashed_0058_masked_values.py",
-        '("key", models.CharField(max_length=120, unique=True)),\n                ("tool"',
-        '("key", models.CharField(max_length=120)),\n                ("tool"',
-        "tests/engine/test_constraints.py -k one_effect",
-    ),
-    Mutant(
-        "a revised action is not reviewed again",
-        "agents/policies/__init__.py",
-        "        revisions.append(heaviest)\n        action = heaviest.action\n",
-        "        passed = replace(heaviest, verdict=RulingKind.APPROVE)\n"
-        "        return _reviewed(passed, heaviest.action, rulings, [heaviest])\n",
-        "tests/engine/test_rounds.py",
-    ),
-    Mutant(
-        "the gateway does not review again",
-        "agents/engine/tools/admission.py",
-        "if not again.allows or again.action != action:",
-        "if False:",
-        "tests/engine/test_gateway.py",
-    ),
-    Mutant(
-        "the fence is not looked at",
-        "agents/models/runs.py",
-        'Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)',
-        'Run.objects.filter(pk=Param("pk"), state=RunState.RUNNING)',
-        "tests/engine/test_run.py -k lost_its_lease",
-    ),
-    Mutant(
-        "exactly the limit goes to a person",
-        "agents/desks/reference/desk.py",
-        "    if args.amount_usd <= most:",
-        "    if args.amount_usd < most:",
-        "tests/conformance/test_patterns.py -k sup-009",
-    ),
-    Mutant(
-        "a person may raise the amount",
-        "agents/sdk/adjustments.py",
-        "is_ordered(self.least, size, self.most)",
-        "is_ordered(self.least, size)",
-        "tests/engine/test_run.py -k raise",
-    ),
-    Mutant(
-        "a decision does not look whether somebody was first",
-        "agents/requests/deciding.py",
-        "    if escalation.state != EscalationState.OPEN:\n"
-        "        raise AlreadyDecided(escalation)",
-        "    Escalation.objects.filter(pk=pk).update(\n"
-        "        state=EscalationState.OPEN, decided_by=None, decided_at=None\n    )",
-        "tests/engine/test_run.py -k second_decision",
-    ),
-    Mutant(
-        "silence approves",
-        "agents/policies/__init__.py",
-        "    return Ruling(\n        RulingKind.BLOCK, reason,",
-        "    return Ruling(\n        RulingKind.APPROVE, reason,",
-        "tests/conformance/test_patterns.py -k sup-026",
-    ),
-    Mutant(
-        "an escalation can be approved after its time",
-        "agents/requests/deciding.py",
-        "WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)",
-        "WAITS = Q()",
-        "tests/engine/test_run.py -k after_the_expiry",
-    ),
-    Mutant(
-        "the gateway does not look for a kill switch",
-        "agents/engine/tools/admission.py",
-        "if why := stopped.get():",
-        "if why := False:",
-        "tests/engine/test_kill_switch.py",
-    ),
-    Mutant(
-        "a tool that is switched off stays on in open runs",
-        "agents/models/runs.py",
-        "if version is None or self.limits.profile",
-        "if version or self.limits.profile",
-        "tests/engine/test_switched_off.py -k open_runs",
-    ),
-    Mutant(
-        "a kill switch on trial lets older runs write",
-        "agents/models/outside.py",
-        "if self.trial_at and run.created_at > self.trial_at:",
-        "if self.trial_at:",
-        "tests/engine/test_kill_switch.py -k on_trial",
-    ),
-    Mutant(
-        "a frozen request expires",
-        "agents/engine/turns/answering.py",
-        "state=EscalationState.OPEN, frozen_at=None)",
-        "state=EscalationState.OPEN)",
-        "tests/engine/test_kill_switch.py -k between",
-    ),
-    Mutant(
-        "the sweep does not get past frozen requests",
-        "agents/engine/upkeep/sweep.py",
-        "expires_at__lte=Now(), frozen_at=None",
-        "expires_at__lte=Now()",
-        "tests/engine/test_kill_switch.py -k keep_the_sweep",
-    ),
-    Mutant(
-        "a run that has ended can be changed",
-        "agents/audit/stays.toml",
-        '"OLD.ended_at IS NOT NULL"',
-        '"OLD.ended_at IS NOT NULL AND 1 = 0"',
-        "tests/engine/test_ended.py -k ended_is_not_changed",
-    ),
-    Mutant(
-        "a claim and its event are two transactions",
-        "agents/engine/lease.py",
-        "    with transaction.atomic():\n        with pipeline():",
-        "    if True:\n        with pipeline():",
-        "tests/engine/test_aborted.py -k claim",
-    ),
-    Mutant(
-        "a run is launched before its event",
-        "agents/runs/launching.py",
-        "        with transaction.atomic():\n            about = DESKS",
-        "        if True:\n            about = DESKS",
-        "tests/engine/test_aborted.py -k launch",
-    ),
-    Mutant(
-        "a deadlock is not tried again",
-        "agents/engine/runtime/database.py",
-        'return state in _TRANSIENT or "locked" in str(error)',
-        'return "locked" in str(error)',
-        "tests/engine/test_faults.py -k lost_is_made_again",
-    ),
-    Mutant(
-        "an empty amount grants the whole",
-        "agents/management/commands/decide.py",
-        'if options["amount"] is None and not given:',
-        'if not options["amount"] and not given:',
-        "tests/attacks/test_amounts.py -k command_takes_the_same",
-    ),
-    Mutant(
-        "refunds of other runs do not count",
-        "agents/desks/refunds/facts.py",
-        "            if resource == self.resource and escalation is None and amount",
-        "            if False",
-        "tests/engine/test_run.py -k without_a_person",
-    ),
-    Mutant(
-        "any call may find out whether a server is back",
-        "agents/models/outside.py",
-        "rested = cls.objects.filter(address=address, rests_until__lte=Now())",
-        "rested = cls.objects.filter(address=address)",
-        "tests/engine/test_breaker.py -k one_makes_the_call",
-    ),
-    Mutant(
-        "a flow that has to wait takes its siblings along",
-        "agents/engine/drive.py",
-        "        later.append(wait)",
-        "        raise wait",
-        "tests/engine/test_drive.py -k waiting_strand",
-    ),
-    Mutant(
-        "who decides in another workspace decides here",
-        "agents/requests/sharing.py",
-        'members(Param("user")).filter(workspace__in=_own("workspace"))',
-        'members(Param("user"))',
-        "tests/engine/test_run.py -k another_workspace",
-    ),
-    Mutant(
-        "what was refunded on any charge counts on this one",
-        "agents/desks/refunds/facts.py",
-        "if resource == self.resource and escalation is None and amount",
-        "if escalation is None and amount",
-        "tests/engine/test_facts.py",
-    ),
-)
+MUTANTS = [
+    Mutant(name, **one)
+    for file in sorted(Path(__file__).parent.glob("*.toml"))
+    for name, one in tomllib.loads(file.read_text(encoding="utf-8")).items()
+]
 
 
 def lives(mutant: Mutant) -> bool:
