@@ -39,7 +39,10 @@ MADE_BY = (
     "agents/db/run_words.py",
     "requirements-dev.lock",
 )
-AFTERWARDS = ("agents/**/apps.py", "agents/audit/protection.py", "agents/audit/protection.py")
+AFTERWARDS = (
+    *("agents/**/apps.py", "agents/audit/protection.py"),
+    *("agents/audit/*.sql", "agents/audit/stays.toml"),
+)
 
 # What migrating has written and no test changes.
 KEPT = {"django_content_type", "auth_permission"}
