@@ -125,7 +125,7 @@ def fill_sentence(
     `places` are markup for arguments that are still open.
     """
     by = escalation.decided_by
-    asked = escalation.amount_minor
+    minor = escalation.amount_minor
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
     desk, tool = escalation.run.desk, str(action.get("name", ""))
     in_words, known = call_in_words(desk, action, escalation.review), tools_at(desk).get(tool)
@@ -142,8 +142,8 @@ def fill_sentence(
         step=thing,
         subject=_island(name),
         by=_island(by.get_username() if by else "Nobody"),
-        asked=_money(asked, escalation.currency),
-        amount=granted or _money(asked if amount is None else amount, escalation.currency),
+        asked=_money(minor, escalation.currency),
+        amount=granted or _money(minor if amount is None else amount, escalation.currency),
         before=_with_islands(before_of(desk, tool), values),
         brief=_with_islands(known.brief if known else "", brief),
         after=_with_islands(known.after if known else "", values),
@@ -214,25 +214,25 @@ def choices(
         SEND_BACK: may_send_back,
         REJECT: True,
     }
-    found, follows = [], following_of(escalation)
+    offered, follows = [], following_of(escalation)
     if passes_to:
         asks = what_awaits(escalation, name, first)
         button = format_html("Pass to <bdi>{}</bdi>", passes_to)
-        found.append(Choice(PASSES_ON, "Pass on", asks, button, "p"))
+        offered.append(Choice(PASSES_ON, "Pass on", asks, button, "p"))
     for answer in kind.answers:
         answer = follows.use if follows and answer.verdict == APPROVE else answer
         if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
             # Its agent is told, and goes on.
             words = (answer.consequence, answer.button)
-            told = (text.replace("end the run", "tell the agent") for text in words)
-            answer = Answer(answer.verdict, answer.label, *told)
+            texts = (text.replace("end the run", "tell the agent") for text in words)
+            answer = Answer(answer.verdict, answer.label, *texts)
         if open_to[answer.verdict]:
             is_other = answer.verdict == ADJUST
             places = {f.argument: f.place for f in fields if not f.open.words} if is_other else None
             consequence = fill_sentence(answer.consequence, escalation, name, places=places)
             button = fill_sentence(answer.button, escalation, name, places=places)
             if first and answer.verdict == APPROVE:
-                found.append(_second(escalation, name, first))
+                offered.append(_second(escalation, name, first))
                 continue
             if entitled.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
@@ -242,8 +242,8 @@ def choices(
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
             key = _KEYS[SEND_BACK if sends_back else answer.verdict]
-            found.append(Choice(answer.verdict, answer.label, consequence, button, key))
-    return found
+            offered.append(Choice(answer.verdict, answer.label, consequence, button, key))
+    return offered
 
 
 @dataclass(frozen=True)
@@ -312,12 +312,12 @@ def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
 def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
     """Return the answer that executes what the first person approved."""
     kind = kind_of_request(escalation)
-    said = _answer_of(kind, first)
+    answer = _answer_of(kind, first)
     return Choice(
         APPROVE,
         f"As {first.by.get_username()} approved",
-        _as_approved(said.consequence, escalation, name, first),
-        _as_approved(said.button, escalation, name, first),
+        _as_approved(answer.consequence, escalation, name, first),
+        _as_approved(answer.button, escalation, name, first),
         _KEYS[APPROVE],
     )
 
@@ -560,10 +560,10 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     def place(value: int) -> float:
         return round(100 * value / full, 2)
 
-    top, asked, most = (with_unit(value, unit) for value in (full, observed, limit))
-    told = f"Scale up to {top}. Asked for: {asked}. Limit: {most}."
+    top, proposed, most = (with_unit(value, unit) for value in (full, observed, limit))
+    text = f"Scale up to {top}. Asked for: {proposed}. Limit: {most}."
     yours = place(yours_minor) if yours_minor and is_currency(unit) else None
-    return Ruler(place(observed), place(limit), yours, full, told)
+    return Ruler(place(observed), place(limit), yours, full, text)
 
 
 # The origin of each argument of an action, by its review, and what to compare.
@@ -611,7 +611,7 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     facts = escalation.review.get("facts") or {}
     named_by, worst = facts.get("origins") or {}, facts.get("worst") or {}
     called = names_in(escalation.review)
-    desk, found = escalation.run.desk, list[Source]()
+    desk, shown = escalation.run.desk, list[Source]()
     tool = str(escalation.action.get("name", ""))
     for name, value in args.items():
         if name == facts.get("letter"):
@@ -624,15 +624,15 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
             if known == "request" and str(value) == escalation.subject_key:
                 known = "subject"
             origins = (known,) if known else ()
-        told = argument_in_words(desk, tool, name, value, called)
+        text = argument_in_words(desk, tool, name, value, called)
         read_in = (facts.get("read_in") or {}).get(name, "")
         where = tool_title(read_in) if read_in and origins == ("agent",) else ""
-        found.append(Source(label_of(name), told, origins, worst.get(name, ""), where))
+        shown.append(Source(label_of(name), text, origins, worst.get(name, ""), where))
     for name, value in patch_of(escalation).items():
         if value != args.get(name):
-            told = argument_in_words(desk, tool, name, value)
-            found.append(Source(f"{label_of(name)} granted", told, ("human",)))
-    return found
+            text = argument_in_words(desk, tool, name, value)
+            shown.append(Source(f"{label_of(name)} granted", text, ("human",)))
+    return shown
 
 
 @dataclass(frozen=True)
@@ -664,11 +664,11 @@ def comparisons(escalation: Escalation) -> list[Comparison]:
 
 def mark_of(escalation: Escalation) -> str:
     """Return the same for a row of a list: "Payee and amount not as asked"; "" for nothing."""
-    found: dict[str, list[str]] = {}
+    by_short: dict[str, list[str]] = {}
     for one in comparisons(escalation):
-        found.setdefault(one.short, []).append(one.label)
-    told = "; ".join(f"{' and '.join(labels)} {short}" for short, labels in found.items())
-    return told[:1].upper() + told[1:]
+        by_short.setdefault(one.short, []).append(one.label)
+    sentence = "; ".join(f"{' and '.join(labels)} {short}" for short, labels in by_short.items())
+    return sentence[:1].upper() + sentence[1:]
 
 
 _ONE = ("is not the one that was asked for", "comes", "was", "appears", "it")
@@ -676,7 +676,7 @@ _SEVERAL = ("are not those that were asked for", "come", "were", "appear", "them
 
 
 def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
-    name, asked = doubt["name"], " or ".join(doubt["asked"])
+    name, names = doubt["name"], " or ".join(doubt["asked"])
     origin = ORIGINS_NOW.get(doubt["origin"], doubt["origin"])
     what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
     differs, comes, was, appears, it = _SEVERAL if isinstance(doubt["value"], list) else _ONE
@@ -698,13 +698,13 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
         where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
     return Comparison(
-        title=f"The {what} {differs if asked else by}",
-        asked=asked,
+        title=f"The {what} {differs if names else by}",
+        asked=names,
         proposed=argument_in_words(
             escalation.run.desk, tool, name, doubt["value"], names_in(escalation.review)
         ),
         origin=where.get(origin, nobody),
         quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
         label=what,
-        short=as_asked if asked else short,
+        short=as_asked if names else short,
     )
