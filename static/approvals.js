@@ -45,10 +45,10 @@ function restoreDraft(form, draft) {
 }
 
 function words(draft) {
-  const { ready, comment, ready_refusal, refusal, advice, correction } = draft.values;
-  const noes = { reject: [ready_refusal, refusal], send_back: [advice] };
+  const { comment, refusal, advice, correction } = draft.values;
+  const noes = { reject: [refusal], send_back: [advice] };
   const changes = Object.entries(draft.values).filter(([name]) => draft.verdict === "adjust" && name.startsWith("set."));
-  const said = noes[draft.verdict] ?? [...changes.map(([, value]) => value), correction, ready, comment];
+  const said = noes[draft.verdict] ?? [...changes.map(([, value]) => value), correction, comment];
   return said.filter(Boolean).join("\n");
 }
 
@@ -185,6 +185,21 @@ function waitForAnswer(form) {
   }, NO_ANSWER);
 }
 
+// Whether a text is missing that its label requires for the chosen answer; the server looks again.
+function lacks(form) {
+  const isAsked = (field) => [...(field.labels[0]?.querySelectorAll(".req") ?? [])].some((word) => word.offsetParent && word.textContent === "required");
+  const empty = [...form.querySelectorAll("textarea")].find((field) => !field.value.trim() && isAsked(field));
+  if (!empty) return false;
+  const id = `${empty.id}-error`;
+  const text = "Fill in this field first. Nothing was decided.";
+  if (!document.getElementById(id)) empty.after(Object.assign(document.createElement("p"), { id, className: "error", role: "alert", textContent: text }));
+  empty.setAttribute("aria-invalid", "true");
+  empty.setAttribute("aria-describedby", id);
+  empty.focus();
+  empty.addEventListener("input", () => (document.getElementById(id)?.remove(), empty.removeAttribute("aria-invalid")), { once: true });
+  return true;
+}
+
 function endSending(form) {
   delete form.sending;
   clearTimeout(form.unanswered);
@@ -196,7 +211,7 @@ document.addEventListener("submit", async (event) => {
   if (!form.matches(".inbox form[method=post], #bulk")) return;
   if (form.sending === "go") return (form.sending = "sent");
   event.preventDefault();
-  if (form.sending === "sent") return;
+  if (form.sending === "sent" || lacks(form)) return;
   form.sending = "asked";
   waitForAnswer(form);
   const isThere = await fetch("/healthz", { cache: "no-store" }).then(() => true, () => false);
@@ -318,11 +333,14 @@ document.addEventListener("click", ({ target }) => {
   const chip = target.closest?.("[data-fill]");
   if (!chip) return;
   const field = document.getElementById(chip.dataset.fill);
+  if (field.readOnly) return;
   const asAsked = chip.value === field.dataset.asked && document.querySelector("#dform [name=verdict][value=approve]");
   if (asAsked) asAsked.checked = true;
-  field.value = chip.value;
+  // A reason comes before what was typed.
+  const typed = field.matches("textarea") ? field.value.trim() : "";
+  if (!typed.includes(chip.value)) field.value = [chip.value, typed].filter(Boolean).join(". ");
   field.dispatchEvent(new Event("input", { bubbles: true }));
-  (asAsked || field).focus();
+  if (!field.matches("textarea")) (asAsked || field).focus();
 });
 
 // --- Marks within a letter ---------------------------------------------------------------------
@@ -399,6 +417,9 @@ document.addEventListener("DOMContentLoaded", () => {
     isUnread = false;
     holdButtons();
   }, UNREAD);
+  // Where a form was refused, the address is that of the form, which shows nothing to who copies it.
+  const card = draftKey() && live?.dataset.address;
+  if (card && new URL(card, location).pathname !== location.pathname) history.replaceState(null, "", card);
   // The headline says what this one is about; what was refused is read first.
   const headline = document.querySelector("#consequence h2");
   if (!document.querySelector("[autofocus], #notice > *")) headline?.focus({ preventScroll: true });

@@ -6,7 +6,7 @@
 const live = document.getElementById("live");
 const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
 const POLL = 5000; // milliseconds between looks while there is no stream
-const SILENCE = 40000; // milliseconds: a server that hangs closes nothing, one that works is heard every 15 s
+const SILENCE = 20000; // milliseconds: a server that hangs closes nothing, one that works is heard every 15 s
 let heard = Date.now();
 
 const PARTS = ["#waiting", "#run", "#card", ".queuepage > #strip", "#overview", "#views", "#queue", "#runs", "#boards"];

@@ -51,7 +51,7 @@ from agents.shell.pages import BadForm, NotOurForm, action, page, whole_number
 from agents.shell.refusal import Refused, check_text
 
 _TOTAL = "total."
-_ONCE = {"csrfmiddlewaretoken", "token", "refusal", "ready_refusal"}
+_ONCE = {"csrfmiddlewaretoken", "token", "refusal"}
 
 
 @page
@@ -120,7 +120,6 @@ def _show(
         "field": field,
         "sentence": sentence,
         "refusal": posted.get("refusal", ""),
-        "ready_refusal": posted.get("ready_refusal", ""),
         "most": MOST_AT_ONCE,
     }
     return render(request, "approvals/bulk.html", shown, status=422 if sentence else 200)
@@ -146,9 +145,7 @@ def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
         items.append((pk, seen))
     if not items:
         raise BadForm("item", "Tick at least one request.")
-    comment = ". ".join(
-        text for name in ("ready_refusal", "refusal") if (text := posted.get(name, "").strip())
-    )
+    comment = posted.get("refusal", "").strip()
     if not comment:
         raise BadForm("refusal", "Enter a reason.")
     return token, comment, items

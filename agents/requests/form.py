@@ -37,7 +37,7 @@ _FIELDS = {
     "reported",
     # Rejecting and sending back have their own fields: a reason begun for an adjustment must not
     # explain a rejection.
-    *("comment", "ready", "refusal", "ready_refusal", "advice"),
+    *("comment", "refusal", "advice"),
     "correction",
 }
 
@@ -58,8 +58,7 @@ def read_decision(
     is_no, is_back = verdict == REJECT, verdict == SEND_BACK
     own = "refusal" if is_no else "advice" if is_back else "comment"
     field = own if own in posted else "comment"
-    ready = posted.get({"refusal": "ready_refusal", "comment": "ready"}.get(field, ""), "")
-    comment = _reason(field, ready, posted, kind.refusals if is_no else kind.grants)
+    comment = posted.get(field, "").strip()
     shown = whole_number(posted.get("approval") or "0")
     if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
@@ -88,13 +87,6 @@ def read_decision(
     except refusal.Refused as no:
         raise BadForm(field, str(no)) from None
     return replace(wanted, patch=read_patch(posted, changed, proposed) if is_changed else None)
-
-
-def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
-    """Return the ready-made reason and what was typed as one text. Raises BadForm."""
-    if ready and ready not in allowed:
-        raise BadForm(field, "That reason is not on the list. Reload the page and choose again.")
-    return ". ".join(filter(None, (ready, posted.get(field, "").strip())))
 
 
 _MISSING = {

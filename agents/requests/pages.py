@@ -55,7 +55,7 @@ from agents.shell.formats import day_begun
 from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page, whole_number
 from agents.tools import argument_in_words
 
-_TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
+_TYPED = ("comment", "refusal", "advice", "correction")
 _REASONS = ("no_reason", "long_reason", "bad_reason")
 _OVERTAKEN = (
     deciding.AlreadyDecided,

@@ -32,7 +32,7 @@ def decide_by_keys(rita: Page, key: str, *typed: str) -> None:
     before = rita.locator("#card").get_attribute("data-draft") or ""
     rita.keyboard.press(key)
     for number, text in enumerate(typed):
-        for _ in range(2 * bool(number)):  # past the ready-made reasons
+        for _ in range(2 * bool(number)):  # past an offered amount
             rita.keyboard.press("Tab")
         rita.keyboard.type(text)
     expect(rita.locator(Card.SEND)).to_be_enabled()
