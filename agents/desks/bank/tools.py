@@ -9,7 +9,20 @@ from django.db.models import Sum
 from agents.desks.bank import ledger
 from agents.desks.bank.facts import ACCOUNT, PAYEE, BankFacts, Euros, Name, Purpose, Short, desk
 from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState
-from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead, key
+from opsconsole.desks import (
+    Args,
+    Beside,
+    Call,
+    Evidence,
+    Fact,
+    HeldRequest,
+    Json,
+    Lower,
+    Range,
+    Touch,
+    days_ahead,
+    key,
+)
 
 MOST_PAYEES = 100  # listed to a model
 
@@ -90,6 +103,13 @@ def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
         shown.append(Fact("Paid before", facts.is_paid_before))
         shown.append(Fact("Sent from the account in 24 hours", facts.sent_today))
     return shown
+
+
+@desk.beside
+def left(held: HeldRequest) -> Beside:
+    """Return what is free now on the account that a request takes from."""
+    account = ledger.find_account(held.resource, held.book) if held.resource else None
+    return Beside(left_minor=account.free_minor) if account else Beside()
 
 
 def finding(answer: Json) -> dict[str, str]:
