@@ -16,6 +16,7 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.models import Membership, Role
 from agents.overview.pages import first_steps
+from agents.overview.subjects import subjects_in_words
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
 from agents.runs import kill_switch
@@ -68,6 +69,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
             for part in parts
         ),
         "may_audit": any(part.role in AUDITS for part in parts),
+        "subjects": subjects_in_words,
     }
 
 

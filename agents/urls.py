@@ -9,7 +9,7 @@ from agents.audit import pages as audit
 from agents.external import pages as agents
 from agents.notifications import pages as notifications
 from agents.notifications.channels import channels
-from agents.overview import health, search, team
+from agents.overview import health, search, subjects, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
 from agents.publishing import draft_pages
@@ -39,6 +39,8 @@ urlpatterns: list[URLPattern] = [
     path("settings/password/", sign_in.password, name="password"),
     path("theme/", sign_in.theme, name="theme"),
     path("keys/", sign_in.keys, name="keys"),
+    path("subjects/", subjects.subjects, name="subjects"),
+    path("subjects/<str:desk>/<path:key>/", subjects.subject, name="subject"),
     path("approvals/", requests.approvals, name="approvals"),
     path("approvals/decided/", requests.decided, name="decided"),
     path("approvals/bulk/", bulk.bulk, name="bulk"),

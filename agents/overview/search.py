@@ -56,7 +56,7 @@ _PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
     ("runs", "Runs", _EVERYBODY),
     ("launch", "Launch", access.LAUNCHES),
     ("audit", "Audit log", access.AUDITS),
-    ("policy", "Policy", access.AUDITS),
+    ("policy", "Policy", _EVERYBODY),
     ("members", "Members", access.AUDITS),
     ("team", "Team", (*access.DECIDES, Role.AUDITOR)),
     ("notifications", "Notifications", _EVERYBODY),
@@ -125,14 +125,13 @@ def _has(text: str, words: Sequence[str]) -> bool:
 def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
     """Return the subjects of these runs whose names have the words."""
     known = {
-        (run.subject_key, run.subject_label): None
+        (run.desk, run.subject_key, run.subject_label): None
         for run in runs
         if run.subject_key and _has(run.subject_label.replace("#", " "), words)
     }
-    address = reverse("runs")
     return [
-        _Hit(f"{address}?{urlencode({'subject': key})}", f"Runs about {label}")
-        for key, label in list(known)[:_MOST]
+        _Hit(reverse("subject", args=[desk, key]), label)
+        for desk, key, label in list(known)[:_MOST]
     ]
 
 

@@ -320,6 +320,13 @@ def next_of(queue: QueueAddress, who: Reviewer, key: int) -> int | None:
     return found.values_list("pk", flat=True).first()
 
 
+def rows_about(workspaces: Sequence[int], desk: str, key: str, *, at: datetime) -> list[InboxRow]:
+    """Return the open requests about a subject, soonest to expire first, and one beyond a page."""
+    of_runs = {"run__desk": desk, "run__subject_key": key, "run__workspace__in": workspaces}
+    held = open_in(workspaces).filter(**of_runs).select_related("run", *_HOLDERS)
+    return _rows(held.order_by("expires_at", "pk")[: INBOX + 1], at=at)
+
+
 def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
     """Return the first requests for a person, in one query: those to look at first, then theirs.
 

@@ -23,6 +23,7 @@ from agents.models import AgentCall, Effect, Escalation, Run
 from agents.patterns import PATTERNS
 from agents.policies.words import end_sentence, known_ends
 from agents.results import agent_words, words_after_block
+from agents.sdk.desk import offered
 from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.event_words import name_of, with_name
@@ -60,6 +61,7 @@ class RunFilter(Filter):
     fields = (
         Field("text", "Words, subject or run"),
         Field("subject", "Subject (number or key)", "subject_key"),
+        Field("desk", "Desk", "desk"),
         Field("state", "State", "state"),
         Field("came_of", "Outcome", "outcome__came_of"),
         Field("pattern", "Pattern", "pattern"),
@@ -75,6 +77,7 @@ class RunFilter(Filter):
 def fields_of(user: User, wanted: RunFilter) -> list[FormField]:
     """Return the form of the filter, with the choices of a person."""
     return wanted.form(
+        desk=[(name, desk.title) for name, desk in offered().items()],
         state=[(state, state.capitalize()) for state in RunState],
         came_of=WORDS.items(),
         pattern=[(name, spell_out(name)) for name in PATTERNS],

@@ -99,10 +99,13 @@ def _processor_seconds() -> float:
     return seconds
 
 
+PAGES = ("home", "runs", "subjects", "approvals", "approvals/decided", "kill", "policy", "audit")
+
+
 def pages_asked() -> Iterator[tuple[str, str, str]]:
     """Return each page's name, who asks for it, and its address; no name hangs on the size."""
     for person in ("ada", "rita", "sam"):
-        for page in ("home", "runs", "approvals", "approvals/decided", "kill", "policy", "audit"):
+        for page in PAGES:
             if (page, person) not in CLOSED:
                 yield page, person, "/" if page == "home" else f"/{page}/"
     for page in ("launch/", "members/", "notifications/", "webhooks/", "metrics", "readyz"):
@@ -130,6 +133,7 @@ def _of_runs() -> Iterator[tuple[str, str, str]]:
     old, middle, one = runs[many * 98 // 100], runs[many // 2], runs.filter(state="done")[0]
     deep = f"{old.created_at.isoformat()}_{old.pk}"
     day = {"since": (middle.created_at - timedelta(days=1)).isoformat(), "until": _iso(middle)}
+    yield "subject", "ada", f"/subjects/{one.desk}/{one.subject_key}/"
     filters: dict[str, dict[str, str]] = {
         "deep": {"before": deep},
         **{

@@ -15,7 +15,7 @@ from django.core.management import get_commands, load_command_class
 from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, reverse
-from django.urls.converters import IntConverter, StringConverter, UUIDConverter
+from django.urls.converters import IntConverter, PathConverter, StringConverter, UUIDConverter
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Event, Membership, Role, Run
@@ -96,7 +96,8 @@ def address_of(pattern: URLPattern, run: Run, held: Escalation) -> str:
     """Return an address about this run or request, whatever its pattern takes."""
     hers = Membership.objects.get(user__username="rita").pk
     first = str(pattern.pattern).partition("/")[0]
-    taken = {UUIDConverter: run.pk, StringConverter: "rita"}
+    text, key = run.desk if first == "subjects" else "rita", run.subject_key or "main"
+    taken = {UUIDConverter: run.pk, StringConverter: text, PathConverter: key}
     taken[IntConverter] = {"approvals": held.pk, "members": hers}.get(first, 1)
     args = [taken[type(one)] for one in pattern.pattern.converters.values()]
     return reverse(str(pattern.name), args=args)

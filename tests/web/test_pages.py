@@ -80,6 +80,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "settings": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "password": ((302, 302), (200, 200), (200, 200), (200, 200)),
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "subjects": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "subject": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "bulk": ((302, 405), (200, 405), (403, 405), (200, 405)),  # of their own workspaces
@@ -184,7 +186,8 @@ def address(name: str, *, run: object, escalation: object) -> str:
         shared: dict[str, object] = {"base": omar.workspace.policy, "base_seq": 0, "document": {}}
         own = omar.workspace.drafts.create(by=omar.user, saved_at=at, **shared)
         parts[name] = own.pk
-    more = [1] if name == "run-turn" else []
+    parts["subject"] = "refunds"
+    more = [1] if name == "run-turn" else ["42"] if name == "subject" else []
     return reverse(name, args=[parts[name], *more] if name in parts else None)
 
 

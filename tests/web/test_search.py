@@ -12,6 +12,7 @@ from tests.golden import Golden
 from tests.pins import pinned
 from tests.web.serving import Desk, advance_run, open_page, sign_in
 from tests.web.test_pages import client_of, stranger
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +37,7 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert request[1] not in found("papier hans")
     anna = found("anna")
     assert request[1] in anna
-    assert f"{reverse('runs')}?subject=42" in anna
+    assert reverse("subject", args=["refunds", "42"]) in anna
     assert reverse("run", args=[done.pk]) in anna
     assert reverse("run", args=[done.pk]) in found(str(done.pk)[:8])
     assert request[1] in found(str(refund.pk))
@@ -45,6 +46,13 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert reverse("launch") in client_of(scene.omar).get(reverse("search"), {"q": "launch"}).text
     assert "All runs" not in anna
     assert anna.index(request[1]) < anna.index(reverse("approval", args=[decided.pk]))
+    at = reverse("subject", args=["refunds", "42"])
+    about = words(rita.get(at).text)
+    assert "1 request waits for USD 1,200.00." in about
+    assert "carried out in 14 days: 1 call, 1 approved by a person." in about
+    assert f"Request {decided.pk}, decided by rita" in about
+    assert client_of(stranger()).get(at).status_code == 404
+    assert "Operating account" in rita.get(reverse("subjects")).text
     golden.check("search", {"rita": anna, "and nothing": found("zebra")})
     for _ in range(4):
         go(scene.launch())

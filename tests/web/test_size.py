@@ -20,6 +20,7 @@ from agents.engine.upkeep.daily import count_next_day, sum_next_day, sum_next_re
 from agents.history.writing import drive_cases, invent, own_policy
 from agents.models import Effect, Membership, Role, Workspace
 from agents.overview import pages as overview
+from agents.overview import subjects
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing
@@ -86,6 +87,7 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         (pages, "FEW"),
         (pages, "COUNTED"),
         (overview, "NEWEST"),
+        (subjects, "LISTED"),
     ):
         monkeypatch.setattr(module, name, 4)
     monkeypatch.setattr(middleware, "RENEWED", 3600)  # else four queries once a minute
