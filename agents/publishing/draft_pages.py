@@ -182,7 +182,8 @@ def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -
             yield _Field(name, group, one.label, one.help, value, opened)
         elif key == "redaction" and isinstance(value, dict):
             for kind, treatment in value.items():
-                asked: dict[str, Any] = {"choices": TREATMENTS, "called": MASKED[kind]}
+                label = f"{MASKED[kind][0].upper()}{MASKED[kind][1:]}"
+                asked: dict[str, Any] = {"choices": TREATMENTS, "called": label}
                 opened = OpenField(f"{name}.{kind}", "choice", {}, treatment, treatment, **asked)
                 yield _Field(opened.name, group, opened.label, one.help, treatment, opened)
 
