@@ -12,7 +12,7 @@ from agents.notifications.channels import channels
 from agents.overview import health, search, subjects, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
-from agents.publishing import draft_pages
+from agents.publishing import draft_pages, trial_pages
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
@@ -94,6 +94,8 @@ urlpatterns: list[URLPattern] = [
     path("policy/draft/", draft_pages.draft_begin, name="policy-draft-begin"),
     path("policy/drafts/<int:pk>/", draft_pages.draft, name="policy-draft"),
     path("policy/drafts/<int:pk>/change/", draft_pages.draft_change, name="policy-draft-change"),
+    path("policy/drafts/tried/<int:pk>/", trial_pages.trial, name="policy-trial"),
+    path("policy/drafts/tried/<int:pk>/cancel/", trial_pages.cancel, name="policy-trial-cancel"),
     path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),
     path("team/figures.csv", team.team_csv, name="team-csv"),

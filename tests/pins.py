@@ -17,7 +17,7 @@ QUERIES = {
     "kill": 8,
     "kill of many workspaces": 9,
     "launch": 7,
-    "policy": 8,
+    "policy": 9,
     "card": 10,
     "card above a limit": 11,
     "card after a decision": 11,

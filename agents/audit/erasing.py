@@ -43,6 +43,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.runs import cipher
+from agents.publishing.trials import forget_runs
 from agents.record.chain import ERASURE
 from agents.record.event_kinds import without_texts
 from agents.sdk.adjustments import money_of
@@ -99,6 +100,7 @@ def erase_subject(
             _erase_run(run, actor=actor, at=at)
         facts = {"desk": desk, "subject_key": key, "reason": reason, "runs": len(still)}
         workspace.say(ERASURE, at=at, facts=facts, actor=actor)
+        forget_runs(runs, workspace.pk)
         purge_words()
         transaction.on_commit(empty_log)
     beyond = list(_leftovers(workspace, runs, names=names))  # only reads, holding nobody up

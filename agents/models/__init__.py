@@ -47,6 +47,7 @@ from agents.models.record import (
 from agents.models.requests import Approval, Escalation, SavedView, Snooze
 from agents.models.runs import (
     Book,
+    DraftTrial,
     Effect,
     LostRun,
     MaskedValue,

@@ -565,6 +565,43 @@ class PolicyDraft(models.Model):
     asked_at = models.DateTimeField(null=True)  # since when it waits for a second admin
 
 
+class DraftTrial(models.Model):
+    """A draft tried on the runs of some days, in a process of its own that a worker watches.
+
+    Its outcome has the numbers of runs and steps and sums of money, and no texts.
+    """
+
+    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="trials")
+    draft = models.ForeignKey(PolicyDraft, models.SET_NULL, null=True, related_name="trials")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="+", db_index=False)
+    document = models.JSONField()  # as it was tried; a draft may be changed meanwhile
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+    days = models.PositiveSmallIntegerField()  # before it was asked for
+    asked_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True)  # last sign of life of its process
+    tries = models.PositiveSmallIntegerField(default=0)
+    done = models.PositiveBigIntegerField(default=0)  # runs
+    total = models.PositiveBigIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.JSONField(null=True)  # of whatif.judge_period, or {"failed"}
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["draft"], condition=Q(ended_at=None), name="draft_trial_one_each"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"trial {self.pk}: {self.done} of {self.total}"
+
+    @property
+    def since(self) -> datetime:
+        return self.asked_at - timedelta(days=self.days)
+
+
 class Book(models.Model):
     """The business data that a workspace's runs act on, or a copy for a demo.
 

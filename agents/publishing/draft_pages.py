@@ -22,10 +22,11 @@ from agents.core.requests import Json
 from agents.models import PolicyDraft
 from agents.policies.cases import changed_side
 from agents.policies.words import floor_of, words_of
-from agents.publishing import drafts
+from agents.publishing import drafts, trials
 from agents.publishing.faults import new_faults
 from agents.publishing.pages import show_policy
 from agents.publishing.tier_lines import FORM, TierLines
+from agents.publishing.trial_pages import headline
 from agents.publishing.versions import admins_of, needs_second, readable
 from agents.publishing.words import CAPS, MASKED, WORDS, differences
 from agents.sdk.adjustments import BadPatch, OpenField
@@ -34,7 +35,7 @@ from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
 from agents.sdk.values import Money
 from agents.shell import access
 from agents.shell.formats import RULING_ROLES, desk_title
-from agents.shell.pages import BadForm, action, only, page
+from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.shell.refusal import Refused
 
 
@@ -68,11 +69,14 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         drafts.check_seen(held, given.get("seen", ""))
         only(given, {*_OF_FORM, *(one.name for one in fields)})
-        if do in ("save", "ask", "publish") and not held.asked_at:
+        if do in ("save", "ask", "publish", "try") and not held.asked_at:
             document, bad = _read(held.document, fields, given)
             if bad:
                 return _draft(request, held, bad=bad, status=422)
             drafts.save_draft(held, document=document, reason=given.get("reason", ""), **who)
+        if do == "try":
+            days = whole_number(given.get("days", str(trials.DAYS[1]))) or 0
+            return redirect("policy-trial", trials.ask_trial(held, days=days, **who).pk)
         if do == "ask":
             drafts.ask_second(held, **who)
         elif do == "publish":
@@ -92,7 +96,7 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('policy-draft', args=[pk])}?{query}")
 
 
-_OF_FORM = {"csrfmiddlewaretoken", "do", "to", "part", "seen", "reason"}
+_OF_FORM = {"csrfmiddlewaretoken", "do", "to", "part", "seen", "reason", "days"}
 
 
 def _to_policy(held: PolicyDraft) -> HttpResponse:
@@ -338,6 +342,8 @@ def _draft(
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),
         "reason": request.POST.get("reason", held.reason),
         "longest": drafts.LONGEST,
+        "trial": (trial := held.trials.select_related("by").order_by("-pk").first()),
+        "tried": trial and headline(trial),
     }
     return render(request, "policy/draft.html", shown, status=status)
 

@@ -70,6 +70,9 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "newest": whole.newest if may_audit else None,
         "is_readable": bool(whole.topics),
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
+        "trials": workspace.trials.exclude(outcome=None).select_related("by").order_by("-pk")[:5]
+        if may_audit
+        else [],
         "sentence": sentence,
         "may_draft": role == Role.ADMIN,
         "missing": [one for one in faults(new) if ".rules." in one.field]

@@ -58,7 +58,7 @@ def judge_period(
             if wanted:
                 proposals = stored.proposals(before, after, wanted)
                 table.add(str(stored.run.pk), stored.run.desk, proposals)
-    return {**table.as_json(), **emptied, **pairs.limits_of_knowledge(desks)}
+    return {**table.as_json(), **emptied, **pairs.limits_of_knowledge()}
 
 
 class _Pairs:
@@ -77,12 +77,12 @@ class _Pairs:
     def differs_at(self, desk: str) -> bool:
         return any(self.of(pattern, desk)[2] for pattern in self._patterns(desk))
 
-    def limits_of_knowledge(self, desks: Iterable[str]) -> dict[str, Json]:
+    def limits_of_knowledge(self) -> dict[str, Json]:
         """Return the labels of what is not known from what is stored, and of what is not tried."""
-        every = {**self.was.desks, **self.would.desks}
+        both = [desk for desk in self.was.desks if desk in self.would.desks]
         found = [
             untried(desk, *self.of(pattern, desk)[:2])
-            for desk in every
+            for desk in both
             for pattern in self._patterns(desk)
         ]
         return {

@@ -31,6 +31,7 @@ from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES
 from agents.models import LAUNCHES as LAUNCHES
 from agents.models import (
+    DraftTrial,
     Escalation,
     ExternalAgent,
     Invitation,
@@ -67,6 +68,7 @@ STOP = Right(CANCELS, "Only operators, reviewers and admins can stop runs.")
 LAUNCH = Right(LAUNCHES, "Only operators and admins can launch runs.")
 AUDIT = Right(AUDITS, "Only auditors and admins can open the audit log.")
 OPEN_CASE = Right(AUDITS, "Only auditors and admins can open case files.")
+SEE_TRIALS = Right(AUDITS, "Only auditors and admins can open the trials of drafts.")
 SEE_MEMBERS = Right(AUDITS, "Only auditors and admins can open the list of members.")
 STAFF = Right(_ADMINS, "Only admins can change members and teams.")
 DRAFT = Right(_ADMINS, "Only admins can change the policy.")
@@ -308,6 +310,12 @@ def draft_to_change(user: User, pk: int) -> PolicyDraft:
     """Return a draft that a person may read and change. Raises Http404, PermissionDenied."""
     ours = PolicyDraft.objects.select_related("workspace__policy", "base", "by")
     return get_object_or_404(ours.filter(workspace__in=workspaces_to(DRAFT, user)), pk=pk)
+
+
+def trial_for(user: User, pk: int, right: Right) -> DraftTrial:
+    """Return a draft's trial that a person has this right to. Raises Http404, PermissionDenied."""
+    ours = DraftTrial.objects.select_related("workspace", "draft__by", "policy", "by")
+    return get_object_or_404(ours.filter(workspace__in=workspaces_to(right, user)), pk=pk)
 
 
 def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:

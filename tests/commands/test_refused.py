@@ -37,6 +37,7 @@ REFUSED = {
     "set_role demo ada viewer": 3,
     "set_team demo leads --name Leads --add rita --add zoe": 3,
     "settle_call none --took-effect --reason x --as rita": 3,
+    "try_draft 1": 2,
     "try_now --as rita": 3,
 }
 # They serve, make a database or files, or write down what they find.

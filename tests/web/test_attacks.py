@@ -55,6 +55,7 @@ MAY: dict[str, set[Role]] = {
     "agent-change": {Role.ADMIN},
     "policy-draft-begin": {Role.ADMIN},
     "policy-draft-change": {Role.ADMIN},
+    "policy-trial-cancel": {Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 outside the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
@@ -95,6 +96,7 @@ MAY_READ: dict[str, set[Role]] = {
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},
     "policy-draft": {Role.ADMIN},
+    "policy-trial": {Role.AUDITOR, Role.ADMIN},
 }
 
 

@@ -14,15 +14,16 @@ from django.core.management.base import BaseCommand
 from agents.audit.verify import verify_all, verify_until
 from agents.engine.workers.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
+from agents.publishing.trials import try_all, try_until
 
 
 async def _until(stop: asyncio.Event) -> None:
-    """Send notifications and verify the record at the same time."""
-    await asyncio.gather(deliver_until(stop), verify_until(stop))
+    """Send notifications, verify the record and try drafts at the same time."""
+    await asyncio.gather(deliver_until(stop), verify_until(stop), try_until(stop))
 
 
 async def _all(stop: asyncio.Event) -> None:
-    await asyncio.gather(deliver_all(stop), verify_all(stop))
+    await asyncio.gather(deliver_all(stop), verify_all(stop), try_all(stop))
 
 
 class Command(BaseCommand):

@@ -1,0 +1,32 @@
+"""Judge one trial of a draft, with low priority. A worker starts it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.management.exit_codes import BAD_USAGE
+from agents.models import DraftTrial
+from agents.publishing.trials import BUSY, judge_trial
+
+_NICE = 10
+
+
+class Command(BaseCommand):
+    help = "Judge a trial that an admin asked for on a draft's page. Workers start it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("trial", type=int)
+
+    def handle(self, *args: Any, trial: int, **options: Any) -> None:
+        os.nice(_NICE)
+        logging.getLogger("agents.policies").disabled = True  # a rule that raises is counted
+        if not DraftTrial.objects.filter(pk=trial).exists():
+            raise CommandError(f"There is no trial {trial}.", returncode=BAD_USAGE)
+        if not judge_trial(trial):
+            sys.exit(BUSY)

@@ -1,0 +1,191 @@
+"""The page of a draft that was tried on stored runs: what flips, and what is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from agents.core.limits import BadPolicy, read_limits
+from agents.core.money import format_money, with_unit
+from agents.core.requests import Json
+from agents.models import DraftTrial, Role, Run
+from agents.policies.flips import ALONE, BLOCKED, WAITS
+from agents.publishing.trials import DAYS, cancel_trial
+from agents.publishing.versions import readable
+from agents.publishing.words import differences
+from agents.sdk.desk import tool_title
+from agents.shell import access
+from agents.shell.formats import desk_title, rule_title
+from agents.shell.pages import action, page
+
+_WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
+_WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
+_ROLES = {
+    ALONE: ("approve", "allowed"),
+    WAITS: ("escalate", "waits"),
+    BLOCKED: ("block", "blocked"),
+}
+_PEOPLE = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
+_STRICTER = (ALONE, WAITS, BLOCKED)
+
+
+@page
+def trial(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show a trial to the admins and auditors of its workspace."""
+    user = access.person(request)
+    held = access.trial_for(user, pk, access.SEE_TRIALS)
+    outcome, base = held.outcome or {}, readable(held.policy)
+    try:
+        tried = read_limits(held.document)
+    except BadPolicy:
+        tried = None
+    is_admin = access.membership(user, held.workspace_id).role == Role.ADMIN
+    shown = {
+        "nav": "policy",
+        "trial": held,
+        "failed": outcome.get("failed", ""),
+        "is_judged": "rows" in outcome,
+        "days": DAYS,
+        "is_admin": is_admin,
+        "is_changed": held.draft and held.draft.document != held.document,
+        "changes": differences(base, tried) if base and tried else [],
+    }
+    if "rows" in outcome:
+        shown |= {
+            "headline": headline(held),
+            "said": " ".join(_said(held, outcome)),
+            "rows": [_row(row) for row in outcome["rows"]],
+            "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
+            "sums": _sums(outcome["rows"]),
+            "limits": list(_limits_of_knowledge(outcome)),
+            "flips": _flips(held, outcome),
+        }
+    return render(request, "policy/trial.html", shown)
+
+
+@action
+def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    user = access.person(request)
+    cancel_trial(access.trial_for(user, pk, access.DRAFT), by=user, at=timezone.now())
+    return redirect("policy-trial", pk)
+
+
+def headline(held: DraftTrial) -> str:
+    """Return the result of a trial in one sentence; "" while there is none."""
+    outcome = held.outcome or {}
+    if "rows" not in outcome:
+        return ""
+    if not outcome["rows"]:
+        if outcome["gathered"]:
+            return "Nobody can tell from what is stored"
+        return "No outcome would have changed" if outcome["runs"] else "No run was concerned"
+    row = outcome["rows"][0]
+    call = _call(row["tool"], row["desk"])
+    return (
+        f"{call}: {row['runs']:,} of {row['of']:,} that {_WAS[row['was']]} would have "
+        + (_WOULD[row["would"]])
+    )
+
+
+def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
+    """Yield how many requests more or fewer, and how often people approve what both ask for."""
+    net = sum(
+        row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in outcome["rows"]
+    )
+    if net:
+        a_day = with_unit(math.ceil(abs(net) / held.days), "requests")
+        yield f"At most {a_day} a day more." if net > 0 else f"Up to {a_day} a day fewer."
+    if both := sum(outcome["both"].values()):
+        some = with_unit(both, "requests")
+        yield f"Of {some} that both versions ask for, people approved " + (
+            f"{outcome['both'].get('approved', 0):,} as asked."
+        )
+
+
+def _call(tool: str, desk: str) -> str:
+    return f"{tool_title(tool) if tool else 'Answer'} ({desk_title(desk)})"
+
+
+def _row(row: Json) -> dict[str, Any]:
+    sums = {name: _sum(row, name) for name in ("asked", "granted", "executed")}
+    people = [
+        f"{count:,} {_PEOPLE.get(did, did.replace('_', ' '))}"
+        for did, count in row["people"].items()
+    ]
+    rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
+    return {
+        **sums,
+        "was": _ROLES[row["was"]],
+        "would": _ROLES[row["would"]],
+        "call": _call(row["tool"], row["desk"]),
+        "rule": rule,
+        "runs": row["runs"],
+        "people": ", ".join(people),
+    }
+
+
+def _sum(row: Json, name: str) -> str:
+    return format_money(row[name], row["currency"]) if row["currency"] and row[name] else "none"
+
+
+def _sums(rows: list[Json]) -> list[dict[str, str]]:
+    """Return the three sums of each currency."""
+    sums: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row["currency"]:
+            kept = sums.setdefault(row["currency"], {"asked": 0, "granted": 0, "executed": 0})
+            for name in kept:
+                kept[name] += row[name]
+    return [
+        {
+            "currency": currency,
+            **{name: _sum({**kept, "currency": currency}, name) for name in kept},
+        }
+        for currency, kept in sorted(sums.items())
+    ]
+
+
+def _limits_of_knowledge(outcome: Json) -> Iterator[tuple[str, str]]:
+    """Yield what a trial cannot know, each with the reason."""
+    ways = {_STRICTER.index(row["would"]) > _STRICTER.index(row["was"]) for row in outcome["rows"]}
+    if True in ways:
+        yield "At most so many more wait", "What waits no longer adds up to the daily caps."
+    if False in ways:
+        yield "At most so much is paid", "What is paid alone adds up: later calls may still wait."
+    for label in outcome["gathered"]:
+        yield label, "Not known from what is stored: facts were gathered by its present value."
+    if unknown := outcome["unknown"]:
+        count = with_unit(sum(unknown.values()), "rulings")
+        why = " ".join(f"{number:,}: {reason.rstrip('.')}." for reason, number in unknown.items())
+        yield f"{count} cannot be judged again", why
+    for name in ("archived", "erased"):
+        if count := outcome[name]:
+            yield with_unit(count, "runs"), f"Not tried: {name}."
+    if outcome["untried"]:
+        yield "Not tried", f"No rule reads these: {', '.join(outcome['untried'])}."
+
+
+def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:
+    """Return the flips that are kept one by one, with their runs as they are now."""
+    keys = [run for run, *_ in outcome["flips"]]
+    runs = {
+        str(run.pk): run
+        for run in Run.objects.filter(workspace=held.workspace, pk__in=keys).only(
+            "pk", "subject_label", "pattern"
+        )
+    }
+    return [
+        {
+            **_row(outcome["rows"][row]),
+            "run": runs.get(run),
+            "position": position,
+            "asked": format_money(asked, outcome["rows"][row]["currency"]) if asked else "",
+            "people": _PEOPLE.get(people, people.replace("_", " ")),
+        }
+        for run, position, row, asked, people in outcome["flips"]
+    ]

@@ -1,0 +1,163 @@
+"""A draft is tried on stored runs: asked for, judged in a process, shown, cancelled, erased."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.audit.erasing import erase_subject
+from agents.models import DraftTrial, PolicyDraft, Role, Run
+from agents.publishing import trials
+from agents.publishing.drafts import begin_draft, save_draft
+from agents.publishing.trials import judge_trial, try_next
+from tests.engine.scene import Scene
+from tests.engine.test_whatif import DRAFTS, tried
+from tests.golden import Golden
+from tests.pins import pinned
+from tests.web.test_pages import client_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+__all__ = ["tried"]  # a fixture
+
+
+@pytest.fixture
+def ada(tried: Scene) -> User:
+    return tried.add("ada", Role.ADMIN)
+
+
+@pytest.fixture
+def draft(tried: Scene, ada: User) -> PolicyDraft:
+    return begin_draft(workspace=tried.workspace, by=ada, at=timezone.now())
+
+
+def save(draft: PolicyDraft, name: str) -> None:
+    document = DRAFTS[name].as_json()
+    save_draft(draft, document=document, reason="Try it.", by=draft.by, at=timezone.now())
+    draft.refresh_from_db()
+
+
+def ask(client: Client, draft: PolicyDraft, **more: Any) -> DraftTrial:
+    """Press the button, as the draft's page has it."""
+    form = {"do": "try", "seen": draft.saved_at.isoformat(), "reason": draft.reason, **more}
+    answered = client.post(reverse("policy-draft-change", args=[draft.pk]), form)
+    trial = DraftTrial.objects.latest("pk")
+    draft.refresh_from_db()
+    assert answered.headers["Location"] == reverse("policy-trial", args=[trial.pk])
+    return trial
+
+
+def page(client: Client, trial: DraftTrial) -> str:
+    return client.get(reverse("policy-trial", args=[trial.pk])).text
+
+
+def test_result_is_shown_to_admins_and_auditors(
+    tried: Scene, ada: User, draft: PolicyDraft, golden: Golden
+) -> None:
+    client, auditor = client_of(ada), client_of(tried.add("aud", Role.AUDITOR))
+    typed = {"part": "Refunds", "desks.refunds.limits.auto_limit_minor": "600"}
+    trial = ask(client, draft, **typed)
+    assert "A worker begins within seconds" in page(client, trial)
+
+    assert judge_trial(trial.pk)
+
+    with pinned():
+        pages = {"ada": page(client, trial)}
+    pages["auditor"] = page(auditor, trial)
+    golden.check("policy/trial", pages)
+    at = reverse("policy-draft", args=[draft.pk])
+    headline = "Issue refund (Refunds): 1 of 2 that were allowed would have waited for a person"
+    assert headline in client.get(at).text
+    save(draft, "higher")
+    assert "The draft was changed afterwards" in page(client, trial)
+    assert reverse("policy-trial", args=[trial.pk]) in auditor.get(reverse("policy")).text
+
+
+def test_result_of_a_gathered_limit_is_not_known(draft: PolicyDraft, ada: User) -> None:
+    draft.refresh_from_db()  # one begun shares its document with the version
+    draft.document["desks"]["refunds"]["rolling_days"] = 7
+    draft.save()
+    trial = ask(client_of(ada), draft, days="7")
+
+    assert judge_trial(trial.pk)
+
+    told = page(client_of(ada), trial)
+    assert "Nobody can tell from what is stored" in told
+    assert "Amounts are added up over" in told
+
+
+def test_trial_is_requested_once_and_cancelled(draft: PolicyDraft, ada: User) -> None:
+    client = client_of(ada)
+    trial = ask(client, draft)
+    assert ask(client, draft) == trial
+    client.post(reverse("policy-trial-cancel", args=[trial.pk]))
+
+    assert judge_trial(trial.pk)
+
+    trial.refresh_from_db()
+    assert trial.outcome == {"failed": "ada cancelled it."}
+    assert "ada cancelled it." in page(client, trial)
+
+
+def test_process_judges_and_a_killed_one_is_followed(
+    draft: PolicyDraft, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker's own process; then three that die in between."""
+    trial, stop = ask(client_of(ada), draft), asyncio.Event()
+    monkeypatch.setattr(os, "environ", {**os.environ, "DJANGO_SETTINGS_MODULE": "no.such.settings"})
+    for tries in (1, 2, 3):
+        assert not asyncio.run(try_next(stop))
+        trial.refresh_from_db()
+        assert (trial.tries, trial.seen_at, trial.ended_at) == (tries, None, None)
+    assert not asyncio.run(try_next(stop))
+    trial.refresh_from_db()
+    assert "Processes ended while they judged" in str(trial.outcome)
+
+
+def test_stopping_worker_gives_its_trial_back(draft: PolicyDraft, ada: User) -> None:
+    trial, stop = ask(client_of(ada), draft), asyncio.Event()
+    stop.set()
+
+    assert not asyncio.run(try_next(stop))
+
+    trial.refresh_from_db()
+    assert (trial.tries, trial.seen_at, trial.ended_at) == (0, None, None)
+
+
+def test_erased_run_leaves_a_trial(tried: Scene, draft: PolicyDraft, ada: User) -> None:
+    save(draft, "lower")
+    trial = ask(client_of(ada), draft)
+    assert judge_trial(trial.pk)
+    trial.refresh_from_db()
+    assert trial.outcome
+    assert len(trial.outcome["flips"]) == 1
+    Run.objects.filter(ended_at=None).update(subject_key="7")
+
+    about: dict[str, Any] = {"workspace": tried.workspace, "desk": "refunds", "key": "42"}
+    erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
+
+    trial.refresh_from_db()
+    assert (trial.outcome["flips"], trial.outcome["rows"][0]["runs"]) == ([], 1)
+    assert "Anna" not in page(client_of(ada), trial)
+
+
+def test_silent_process_is_replaced(draft: PolicyDraft, ada: User) -> None:
+    """A late one writes no result over that of the next."""
+    trial = ask(client_of(ada), draft)
+    long_ago = timezone.now() - timedelta(minutes=5)
+    DraftTrial.objects.update(seen_at=long_ago, tries=1)
+    late = DraftTrial.objects.get()
+
+    taken = trials._take()
+
+    assert taken
+    assert (taken.pk, taken.tries) == (trial.pk, 2)
+    trials._judge(late)
+    assert DraftTrial.objects.get().outcome is None
