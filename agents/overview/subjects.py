@@ -28,7 +28,7 @@ LISTED = 200  # runs whose subjects a page lists
 
 
 def subjects_in_words() -> str:
-    """Return the desks' words for their subjects: Customers and accounts."""
+    """Return the desks' words for their subjects, in the plural, if they are few."""
     kinds = sorted({desk.subject.kind for desk in offered().values()}, reverse=True)
     return capfirst(" and ".join(f"{one}s" for one in kinds)) if len(kinds) < 3 else "Subjects"
 
