@@ -298,7 +298,7 @@ function clearJudged() {
 
 function mayChange(isAllowed) {
   const isChanged = changes().some((field) => field.value !== field.dataset.asked);
-  document.querySelectorAll("#dform .acts .if-adjust").forEach((button) => {
+  document.querySelectorAll("#dform .acts button.if-adjust").forEach((button) => {
     button.disabled = !isAllowed || (changes().length > 0 && !isChanged);
   });
 }

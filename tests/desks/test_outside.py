@@ -134,7 +134,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         expect(until_field).to_have_attribute("max", asked.isoformat())
         assert role.locator("option").all_inner_texts() == ["viewer", "editor"]
         assert rita.locator("#dform").get_by_label("System").count() == 0
-        change = rita.locator(".acts .if-adjust")
+        change = rita.locator(".acts button.if-adjust")
         expect(change).to_be_disabled()  # nothing is changed yet
         until_field.fill(day(61).isoformat())
         expect(rita.locator("#judged[data-allowed=no]")).to_contain_text(in_words(asked))

@@ -359,6 +359,9 @@ def test_rows_that_arrive_move_neither_form_nor_pointer(
 ) -> None:
     rita = desk("rita", f"/approvals/{waiting.pk}/")
     is_live(rita)
+    rita.locator(Card.REASON).fill("half wri")
+    # What typing itself moves has moved before the watch begins.
+    rita.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     rita.evaluate(
         """() => {
             window.shift = 0;
@@ -369,7 +372,6 @@ def test_rows_that_arrive_move_neither_form_nor_pointer(
             }).observe({ type: "layout-shift", buffered: false });
         }"""
     )
-    rita.locator(Card.REASON).fill("half wri")
     before = rita.locator("#dform").bounding_box()
     advance_run(scene.launch())
     expect(rita.locator("#queue li")).to_have_count(2)

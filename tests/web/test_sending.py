@@ -189,7 +189,7 @@ def test_page_says_what_is_known_until_an_answer_comes(
     desk: tuple[Page, int], held: Escalation, presses: int
 ) -> None:
     page, server = desk
-    button = page.locator("#dform .acts .if-adjust")
+    button = page.locator("#dform .acts button.if-adjust")
     os.kill(server, signal.SIGSTOP)
     try:
         button.click(no_wait_after=True)
