@@ -192,7 +192,7 @@ def test_rita_rejects_several_by_keyboard(
     rita.keyboard.press("Space")
     rita.locator("#refusal").focus()
     rita.keyboard.type("Not one of ours")
-    rita.keyboard.press("Tab")
+    rita.locator("[name^='total.']").focus()
     rita.keyboard.type("3600")
     decide_request(first, ada, approve=False, comment="no")
     rita.keyboard.press("Tab")

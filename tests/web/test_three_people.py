@@ -183,7 +183,7 @@ def test_three_people_share_requests(tiered: Tiered, site: str, worker: None, de
     reads(finn, "#ticked", format_sums((one.currency, one.amount_minor or 0) for one in left))
     tabs_to(finn, "#refusal")
     finn.keyboard.type("Not one of ours.")
-    finn.keyboard.press("Tab")
+    tabs_to(finn, "[name^='total.']")
     finn.keyboard.type("2100")
     opens(faye, "6", hers)
     sends(faye, "r", "Asked twice.")
