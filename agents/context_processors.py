@@ -69,7 +69,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
             for part in parts
         ),
         "may_audit": any(part.role in AUDITS for part in parts),
-        "subjects": subjects_in_words,
+        "subjects": cache(lambda: subjects_in_words(user)),
     }
 
 

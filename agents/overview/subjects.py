@@ -15,6 +15,7 @@ from agents.core.money import format_sums
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.models import Effect, Run
+from agents.publishing.versions import readable
 from agents.requests.queue import INBOX, open_in, rows_about
 from agents.runs.listing import ORDER, RunFilter, find_runs
 from agents.sdk.desk import DESKS, offered, tools_at
@@ -27,10 +28,14 @@ DAYS = 14  # of the money on a page
 LISTED = 200  # runs whose subjects a page lists
 
 
-def subjects_in_words() -> str:
-    """Return the desks' words for their subjects, in the plural, if they are few."""
-    kinds = sorted({desk.subject.kind for desk in offered().values()}, reverse=True)
-    return capfirst(" and ".join(f"{one}s" for one in kinds)) if len(kinds) < 3 else "Subjects"
+def subjects_in_words(user: User) -> str:
+    """Return the words of a person's desks for their subjects, in the plural, if they are few."""
+    read = [readable(part.workspace.policy) for part in access.parts_of(user)]
+    desks = {name for limits in read if limits for name in limits.desks}
+    kinds = {desk.subject.kind for name, desk in offered().items() if name in desks}
+    if not 0 < len(kinds) < 3:
+        return "Subjects"
+    return capfirst(" and ".join(f"{one}s" for one in sorted(kinds, reverse=True)))
 
 
 @page

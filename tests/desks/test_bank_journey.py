@@ -114,7 +114,7 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         expect(rita.locator("#comment")).to_be_focused()
         pay = rita.get_by_role("button", name="Send EUR 120.00 to Kanzlei Brandt")
         pay.click()
-        expect(rita.locator("#comment-error")).to_contain_text("Enter a reason for the approval.")
+        expect(rita.locator("#comment-error")).to_contain_text("Fill in this field first.")
         assert fresh_state(held) == "open"
         rita.locator("#comment").fill("Finance confirmed the change by telephone")
         pay.click()

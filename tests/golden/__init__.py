@@ -25,7 +25,7 @@ NUMBERED = (
     (re.compile(r"(?<=[Rr]equest )\d+\b"), "N"),
 )
 MASKED = (
-    (re.compile(r"\b20\d\d-\d\d-\d\d\b(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"), "DATE"),
+    (re.compile(r"(?<!\d)20\d\d-\d\d-\d\d(?!\d)(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"), "DATE"),
     (re.compile(rf"\b\d\d? (?:{MONTHS})[a-z]*(?: 20\d\d)?(?: \d\d:\d\d)?\b"), "DATE"),
     (re.compile(r"(?<=DATE)(?: \d\d?){5,}\b"), " …"),  # the days below a chart
     (re.compile(r"\b\d\d:\d\d(?::\d\d)?\b|\b\d+(?:\.\d+)? s\b"), "TIME"),

@@ -195,7 +195,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     assert not Team.objects.get().members.exists()
     assert Team.objects.get().lead is None
     assert "Removed rita, who was reviewer. Given back: 4 requests." in ada.get("/audit/").text
-    assert client_of(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
+    assert client_of(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 403
     with pytest.raises(refusal.Refused, match="only admin"):
         members.remove_member(
             workspace=scene.workspace, user=User.objects.get(username="ada"), at=at
