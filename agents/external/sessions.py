@@ -12,7 +12,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.json_forms import canonical, sha256
@@ -40,14 +41,15 @@ from agents.engine.turns.answering import (
 )
 from agents.external.calls import ProposedCall, run_of, with_integers, without_nulls
 from agents.external.keys import TOKEN
-from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Membership, Role, Run, Step
+from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role, Run, Step
 from agents.models.outside import LONGEST_KEY
 from agents.policies.words import end_sentence
 from agents.runs.launching import LaunchOptions, launch
 from agents.sdk.desk import DESKS, tools_at
-from agents.shell.refusal import MEMBER, Refused, check_text
+from agents.shell.refusal import MEMBER, Refused, check_text, members
 
 _MINUTE = timedelta(minutes=1)
+_MAY_LAUNCH = (Role.OPERATOR, Role.ADMIN)
 # Most characters of an agent's claims, and of an argument's source.
 CLAIMS = {"framework": 100, "link": 500, "summary": 2000}
 _MAX_SOURCE, _MOST_SOURCES = 500, 20
@@ -56,11 +58,11 @@ _MAX_QUESTION, _MAX_CHOICE, _MOST_CHOICES = 2000, 200, 20
 
 def check_agent(agent: ExternalAgent) -> None:
     """Refuse an agent that is paused, or whose owner may not launch runs. Raises Refused."""
-    _check_agent(agent, MEMBER.all(workspace=agent.workspace_id, user=agent.owner_id))
+    owners = MEMBER.all(workspace=agent.workspace_id, user=agent.owner_id)
+    _check_agent(agent, any(owner.role in _MAY_LAUNCH for owner in owners))
 
 
-def _check_agent(agent: ExternalAgent, owners: Sequence[Membership]) -> None:
-    may = any(owner.role in (Role.OPERATOR, Role.ADMIN) for owner in owners)
+def _check_agent(agent: ExternalAgent, may: bool) -> None:
     if agent.paused_at is not None or not may:
         raise Refused(
             "agent_paused",
@@ -94,7 +96,7 @@ def open_session(
         newest = Run.objects.filter(agent=agent).order_by("-created_at")
         most = policy.limits_of(EXTERNAL, agent.desk).calls_per_minute
         times = newest.values_list("created_at", flat=True)
-        _check_rate(list(times[most - 1 : most]) if most else [at], most, at)
+        _check_rate(times[most - 1 : most].first() if most else at, most, at)
     run = _launch(agent, reference, goal=goal, subject=subject, claims=claims or None, at=at)
     return _same(run, subject)
 
@@ -217,12 +219,12 @@ class TooFast(Refused):
         self.seconds = seconds
 
 
-def _check_rate(before: Sequence[datetime], most: int, at: datetime) -> None:
-    """Refuse a call beyond the limit per minute; `before` begins with the `most`-th last.
+def _check_rate(before: datetime | None, most: int, at: datetime) -> None:
+    """Refuse a call beyond the limit per minute; `before` is the time of the `most`-th last.
 
     Raises TooFast.
     """
-    left = _MINUTE - (at - before[0]) if before else timedelta()
+    left = _MINUTE - (at - before) if before else timedelta()
     if left > timedelta():
         sentence = f"An agent opens and proposes at most {most} times in a minute."
         raise TooFast(sentence, ceil(left.total_seconds()))
@@ -251,9 +253,9 @@ def _put(
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
             return ProposedCall(known, run_of(agent, known.run_id))
-        _check_agent(agent, session.owners)
+        _check_agent(agent, session.may_launch)
         most = run.limits.calls_per_minute
-        _check_rate([call.proposed_at for call in session.before] if most else [at], most, at)
+        _check_rate(session.before if most else at, most, at)
         if run.state in ENDED:
             raise Refused("session_ended", end_sentence(run.stop_reason))
         if session.ends:
@@ -315,11 +317,11 @@ class _Session(NamedTuple):
     """The state that a call meets, read with the session's run locked."""
 
     calls: int  # of the run
-    ends: int
+    ends: bool
     has_gone_on: bool  # in another run, while we waited for the lock
+    may_launch: bool  # its owner
+    before: datetime | None  # of the first of as many calls as a minute allows
     known: list[AgentCall]  # calls with this key
-    owners: list[Membership]
-    before: list[AgentCall]  # the first of as many calls as a minute allows
     open_steps: list[Step]  # that listen, are out with the agent, or wait for a person
     waiting: list[AgentCall]
 
@@ -348,24 +350,12 @@ def _lock_session(
 
 
 def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
-    most = run.limits.calls_per_minute
     with pipeline():
-        counts = _COUNTS.fetch_tuples(run=run.pk)
+        counts = _counts(run.limits.calls_per_minute).fetch_tuples(run=run.pk, owner=agent.owner_id)
         known = _KNOWN.fetch(agent=agent.pk, reference=run.reference, key=key)
-        owners = MEMBER.fetch(workspace=agent.workspace_id, user=agent.owner_id)
-        before = _call_before(most).fetch(agent=agent.pk) if most else None
         open_steps, waiting = _OPEN_STEPS.fetch(run=run.pk), fetch_waiting(run)
-    [(calls, ends, has_gone_on)] = counts.get()
-    return _Session(
-        calls,
-        ends,
-        has_gone_on,
-        known.get(),
-        owners.get(),
-        before.get() if before else [],
-        open_steps.get(),
-        waiting.get(),
-    )
+    [counted] = counts.get()
+    return _Session._make((*counted, known.get(), open_steps.get(), waiting.get()))
 
 
 def _newest_of_session(*, with_open: bool = False) -> QuerySet[Run]:
@@ -380,17 +370,27 @@ def _newest_of_session(*, with_open: bool = False) -> QuerySet[Run]:
     return whole.select_for_update(of=("self",))
 
 
-def _counts_of_run() -> QuerySet[Any]:
-    counted = (
-        Run.objects.filter(pk=Param("run"))
-        .values("pk")
-        .annotate(
-            proposed=Count("calls"),
-            ends=Count("calls", filter=Q(calls__is_end=True)),
+@cache
+def _counts(most: int) -> CompiledSelect[Run]:
+    """Return the query for the first fields of a _Session; a minute allows `most` calls."""
+
+    def query() -> QuerySet[Any]:
+        newest = AgentCall.objects.filter(agent=OuterRef("agent")).order_by("-pk")
+        first = max(most - 1, 0)  # where none is allowed, its time does not matter
+        at = newest.values("proposed_at")[first : first + 1]
+        owners = members(Param("owner")).filter(workspace=OuterRef("workspace"))
+        calls = AgentCall.objects.filter(run=OuterRef("pk"))
+        number = calls.order_by().values("run").annotate(number=Count("pk")).values("number")
+        counted = Run.objects.filter(pk=Param("run")).annotate(
+            proposed=Coalesce(Subquery(number), 0),
+            ends=Exists(calls.filter(is_end=True)),
             has_gone_on=Exists(Run.objects.filter(again_of=OuterRef("pk"))),
+            may_launch=Exists(owners.filter(role__in=_MAY_LAUNCH)),
+            since=Subquery(at),
         )
-    )
-    return counted.values_list("proposed", "ends", "has_gone_on")
+        return counted.values_list("proposed", "ends", "has_gone_on", "may_launch", "since")
+
+    return CompiledSelect(query)
 
 
 _NEWEST = CompiledSelect(_newest_of_session)
@@ -400,23 +400,11 @@ _KNOWN = CompiledSelect(
         agent=Param("agent"), reference=Param("reference"), key=Param("key")
     )
 )
-_COUNTS = CompiledSelect(_counts_of_run)
 _OPEN_STEPS = CompiledSelect(
     lambda: Step.objects.filter(
         run=Param("run"), kind__in=(AWAIT, USE, "escalate"), ended_at__isnull=True
     )
 )
-
-
-@cache
-def _call_before(most: int) -> CompiledSelect[AgentCall]:
-    """Return the query for the first of an agent's newest `most` calls."""
-
-    def query() -> QuerySet[AgentCall]:
-        newest = AgentCall.objects.filter(agent=Param("agent")).order_by("-pk")
-        return newest.only("proposed_at")[most - 1 : most]
-
-    return CompiledSelect(query)
 
 
 def _go_on(run: Run, agent: ExternalAgent, steps: Sequence[Step], at: datetime) -> Run:

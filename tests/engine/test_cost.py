@@ -47,7 +47,7 @@ def test_an_action_asks_the_database_for_no_more_than_this(contestant: Contestan
     with count_statements() as asked:
         sessions.refund(1)
 
-    assert (asked.statements, asked.commits) == (44 if ON_POSTGRES else 42, 5)
+    assert (asked.statements, asked.commits) == (42 if ON_POSTGRES else 40, 5)
     if ON_POSTGRES:
         assert asked.trips == 21
 
