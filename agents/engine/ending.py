@@ -68,7 +68,7 @@ def _wake_last_run(commit: Commit) -> None:
 
 
 # Kinds whose approval the run executes; for an unknown effect the answer itself is the end.
-CARRIED_OUT = tuple(dict.fromkeys(kind.stored for kind in KINDS if not kind.settles_call))
+CARRIED_OUT = tuple(dict.fromkeys(kind.stored for kind in KINDS.values() if not kind.settles_call))
 OWN_ENDS = ("success", NO_SPECIALIST)  # ends of a run that did what was allowed
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 

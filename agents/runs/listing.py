@@ -168,7 +168,7 @@ class Closing:
 
 def closings(runs: Iterable[Run]) -> dict[UUID, Closing]:
     """Return people's answers to the last requests of runs, or that there was none in time."""
-    by_stored = {kind.stored: kind for kind in KINDS if kind.ends_run}
+    by_stored = {kind.stored: kind for kind in KINDS.values() if kind.ends_run}
     requests = Escalation.objects.filter(
         run__in=[run for run in runs if run.state == RunState.STOPPED],
         kind__in=by_stored,

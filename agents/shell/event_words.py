@@ -271,7 +271,7 @@ def answer_in_words(decision: str, by: str, what: str) -> str:
     """Return what a person did with a step's result, as a sentence."""
     if decision == EscalationState.EXPIRED:
         return f"Nobody decided on {what} in time."
-    return f"{by} {OUTPUT.did[EscalationState(decision)].format(it=what)}."
+    return f"{by} {OUTPUT.what_was_done(decision, what)}."
 
 
 def is_answer_of_run(name: str) -> bool:
