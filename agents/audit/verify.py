@@ -9,8 +9,7 @@ import asyncio
 import hmac
 import json
 import logging
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,7 +19,7 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, IntegrityError, connections, transaction
-from django.db.models import F, Max, Q, QuerySet
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from agents.audit import protection, sealing
@@ -37,10 +36,9 @@ from agents.audit.chains import (
     with_keys,
 )
 from agents.audit.rows_in_tables import without_intent
-from agents.core.requests import Json
-from agents.engine.runtime.database import VERIFYING_THREADS, in_database
+from agents.engine.runtime.database import VERIFYING_THREADS
 from agents.models import Event, Head, Role, Run, Sealed, Verification, VerifiedHead, Workspace
-from agents.models.record import UNREADABLE
+from agents.models.record import UNREADABLE, JobEnded
 from agents.record import seals
 from agents.record.chain import Fault, name_of, run_keys, spell_time
 from agents.shell.refusal import Refused, require_member
@@ -48,10 +46,6 @@ from agents.shell.refusal import Refused, require_member
 log = logging.getLogger(__name__)
 
 LONGEST = timedelta(days=7)  # then everything is read again
-_PAUSE = 2.0  # seconds between two looks
-BETWEEN = 1.0  # seconds between two signs of life
-_SILENT = timedelta(minutes=1)  # after which its worker counts as dead
-TRIES = 3  # workers that may die over one verification
 NAMED = 20  # faults that are recorded
 _KEPT = "heads kept elsewhere"
 _HEADS = 10  # in memory at once; each has up to 10,000 hashes
@@ -434,10 +428,6 @@ def keep_verified(
 # A verification in a worker: requested, followed and cancelled on the page.
 
 
-class Ended(Exception):
-    """The verification was cancelled or taken over, or this worker is stopping."""
-
-
 def ask_verification(
     *, by: User, workspaces: Iterable[Workspace], is_full: bool = False, at: datetime
 ) -> None:
@@ -461,34 +451,20 @@ def cancel_verification(*, by: User, at: datetime) -> None:
 
 def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
     """Run the oldest waiting verification. Return False if there is none."""
-    at = timezone.now()
-    free = Verification.objects.filter(
-        Q(seen_at=None) | Q(seen_at__lt=at - _SILENT), ended_at=None
-    ).order_by("pk")
-    for job in free[:10]:
-        mine = free.filter(pk=job.pk, tries=job.tries)
-        if mine.update(seen_at=at, tries=F("tries") + 1):
-            _do(Verification.objects.get(pk=job.pk), is_stopping)
-            return True
-    return False
+    job = Verification.take()
+    if job:
+        _do(job, is_stopping)
+    return job is not None
 
 
 def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
-    if job.tries > TRIES:
-        _end(job, {"failed": "Workers ended while they verified. Ask the operator to look there."})
-        return
     workspaces = Workspace.objects.filter(pk__in=job.workspaces)
-    heard_at = time.monotonic()
 
     def step(done: int) -> None:
-        nonlocal heard_at
         if is_stopping():  # another worker starts it again
-            _lock_job(job).update(seen_at=None, tries=F("tries") - 1)
-            raise Ended
-        if time.monotonic() - heard_at >= BETWEEN:
-            heard_at = time.monotonic()
-            if not _lock_job(job).update(done=done, seen_at=timezone.now()):
-                raise Ended
+            job.leave()
+            raise JobEnded
+        job.tell(done)
 
     try:
         proof = prove(
@@ -501,19 +477,15 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
         if proof.faults:  # recorded even if nobody may read the result any more
             keep_verified(workspaces, None)
         _tell(job, workspaces, proof)
-    except Ended:
+    except JobEnded:
         return
     except Refused as no:  # the person may no longer verify
-        _end(job, {"failed": str(no)})
+        job.end({"failed": str(no)})
     except DatabaseError:  # it starts again after SILENT
         raise
     except Exception:
         log.exception("A verification could not be done")
-        _end(job, {"failed": "It could not be done: the worker's log says why."})
-
-
-def _lock_job(job: Verification) -> QuerySet[Verification]:
-    return Verification.objects.filter(pk=job.pk, tries=job.tries, ended_at=None)
+        job.end({"failed": "It could not be done: the worker's log says why."})
 
 
 @transaction.atomic
@@ -533,7 +505,7 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], proof: Proof) -> N
     }
     if proof.since:
         outcome |= {"since": proof.since.head, "full_at": proof.since.full_at.isoformat()}
-    if not _end(job, outcome):
+    if not job.end(outcome):
         return
     if proof.reached or proof.faults:  # without the key, no point to continue from is known
         keep_verified(workspaces, proof.reached, proof.since)
@@ -562,24 +534,5 @@ def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
     return homes
 
 
-def _end(job: Verification, outcome: Json) -> bool:
-    return bool(_lock_job(job).update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
-
-
-async def verify_until(stop: asyncio.Event) -> None:
-    """Run verifications, one at a time, until told to stop."""
-    while not stop.is_set():
-        try:
-            did = await VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))
-        except Exception:
-            log.exception("A verification could not be taken")
-            did = False
-        if not did:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _PAUSE)
-
-
-async def verify_all(stop: asyncio.Event) -> None:
-    """Run all requested verifications."""
-    while not stop.is_set() and await in_database(verify_next):
-        pass
+def verify_in_thread(stop: asyncio.Event) -> Awaitable[bool]:
+    return VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))

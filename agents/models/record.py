@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Self
 from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, models
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
 
 from agents.core.json_forms import canonical
 from agents.core.requests import Json
@@ -351,7 +353,70 @@ class Sealed(models.Model):
     event_count = models.PositiveBigIntegerField()
 
 
-class Verification(models.Model):
+class JobEnded(Exception):
+    """The job was cancelled or taken over, or its worker is stopping."""
+
+
+class Job(models.Model):
+    """Work that a person asks for on a page. What takes it shows progress and writes the result.
+
+    Each taking counts as a try: one that was taken over writes nothing any more.
+    """
+
+    BETWEEN = 1.0  # seconds between two signs of life
+    SILENT = timedelta(minutes=1)  # after which whoever took it counts as dead
+    TRIES = 3  # that may die over one job
+    FAILED = "It was begun three times, and each time what did it ended. Ask the operator."
+    _told_at = 0.0
+
+    asked_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True)  # last sign of life; null: nobody has it
+    tries = models.PositiveSmallIntegerField(default=0)
+    done = models.PositiveBigIntegerField(default=0)
+    total = models.PositiveBigIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.JSONField(null=True)  # or {"failed"}
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def take(cls) -> Self | None:
+        """Return the oldest job that nobody does; one that was tried too often ends."""
+        at, rows = timezone.now(), cls._default_manager
+        is_free = Q(seen_at=None) | Q(seen_at__lt=at - cls.SILENT)
+        free = rows.filter(is_free, ended_at=None).order_by("pk")
+        for job in free[:10]:
+            if free.filter(pk=job.pk, tries=job.tries).update(seen_at=at, tries=F("tries") + 1):
+                taken = rows.get(pk=job.pk)
+                if taken.tries <= cls.TRIES:
+                    return taken
+                taken.end({"failed": cls.FAILED})
+        return None
+
+    @property
+    def mine(self) -> QuerySet[Self]:
+        """Return the job itself, unless it has ended or was taken over."""
+        rows = type(self)._default_manager
+        return rows.filter(pk=self.pk, tries=self.tries, ended_at=None)
+
+    def tell(self, done: int) -> None:
+        """Show progress, once a second. Raises JobEnded."""
+        if time.monotonic() - self._told_at >= self.BETWEEN:
+            self._told_at = time.monotonic()
+            if not self.mine.update(done=done, seen_at=timezone.now()):
+                raise JobEnded
+
+    def leave(self, *, is_tried: bool = False) -> None:
+        """Let another worker, or this one, take it."""
+        self.mine.update(seen_at=None, tries=F("tries") - (not is_tried))
+
+    def end(self, outcome: Json) -> bool:
+        """Write the result, unless it has ended or was taken over; return whether."""
+        return bool(self.mine.update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
+
+
+class Verification(Job):
     """A verification on request: a worker runs it, the page shows its progress.
 
     Its result becomes an event too, unless it was cancelled.
@@ -361,14 +426,7 @@ class Verification(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
     )
     workspaces = models.JSONField()  # their ids
-    asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True)  # last sign of life of its worker; null: not started
-    tries = models.PositiveSmallIntegerField(default=0)
-    done = models.PositiveBigIntegerField(default=0)  # chains
-    total = models.PositiveBigIntegerField(default=0)
     cancelled_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    outcome = models.JSONField(null=True)  # {"chains", "faults", "more", "notes"} or {"failed"}
     is_full = models.BooleanField(default=False, db_default=False)  # all is to be read
 
     class Meta:

@@ -30,7 +30,7 @@ from agents.core.states import ENDED, MOVES, EffectState, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params
 from agents.db.driver import Pending, fetch_now
 from agents.db.inserts import new_row, send_missing
-from agents.models.record import Entry, append_events
+from agents.models.record import Entry, Job, append_events
 from agents.sdk.desk import DESKS
 
 
@@ -565,7 +565,7 @@ class PolicyDraft(models.Model):
     asked_at = models.DateTimeField(null=True)  # since when it waits for a second admin
 
 
-class DraftTrial(models.Model):
+class DraftTrial(Job):
     """A draft tried on the runs of some days, in a process of its own that a worker watches.
 
     Its outcome has the numbers of runs and steps and sums of money, and no texts.
@@ -579,13 +579,6 @@ class DraftTrial(models.Model):
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
     )
     days = models.PositiveSmallIntegerField()  # before it was asked for
-    asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True)  # last sign of life of its process
-    tries = models.PositiveSmallIntegerField(default=0)
-    done = models.PositiveBigIntegerField(default=0)  # runs
-    total = models.PositiveBigIntegerField(default=0)
-    ended_at = models.DateTimeField(null=True)
-    outcome = models.JSONField(null=True)  # of whatif.judge_period, or {"failed"}
 
     class Meta:
         constraints = [

@@ -7,38 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
 import sys
-import time
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
-from django.utils import timezone
+from django.db.models import QuerySet
 
 from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.engine.runtime.database import in_database
 from agents.models import DraftTrial, PolicyDraft, Role, Run
+from agents.models.record import JobEnded
 from agents.publishing.whatif import judge_period
 from agents.shell.refusal import Refused, require_member
 
-log = logging.getLogger(__name__)
-
 DAYS = (7, 14, 30, 90)  # that a person may choose
 BUSY = 75  # the exit code of a process next to another one of this server
-_PAUSE = 2.0  # seconds between two looks
-_BETWEEN = 1.0  # seconds between two signs of life
-_SILENT = timedelta(minutes=1)  # after which a process counts as dead
-_TRIES = 3  # processes that may die over one trial
 _GRACE = 2.0  # seconds for a process that is told to end
 _KEPT = 20  # trials of a workspace
-
-
-class TrialEnded(Exception):
-    """The trial was cancelled or taken over."""
 
 
 def ask_trial(draft: PolicyDraft, *, by: User, days: int, at: datetime) -> DraftTrial:
@@ -94,25 +83,16 @@ def judge_trial(pk: int) -> bool:
 
 
 def _judge(trial: DraftTrial) -> None:
-    heard_at = 0.0
-
-    def step(done: int) -> None:
-        nonlocal heard_at
-        if time.monotonic() - heard_at >= _BETWEEN:
-            heard_at = time.monotonic()
-            if not _open(trial).update(done=done, seen_at=timezone.now()):
-                raise TrialEnded
-
     try:
         was, would = (_limits_of(one) for one in (trial.policy.document, trial.document))
         outcome = judge_period(
-            trial.workspace, was, would, since=trial.since, until=trial.asked_at, step=step
+            trial.workspace, was, would, since=trial.since, until=trial.asked_at, step=trial.tell
         )
-    except TrialEnded:
+    except JobEnded:
         return
     except Refused as no:
         outcome = {"failed": str(no)}
-    _open(trial).update(ended_at=timezone.now(), done=F("total"), outcome=outcome)
+    trial.end(outcome)
 
 
 def _limits_of(document: object) -> Limits:
@@ -122,35 +102,12 @@ def _limits_of(document: object) -> Limits:
         raise Refused("bad_policy", str(error)) from None
 
 
-def _open(trial: DraftTrial) -> QuerySet[DraftTrial]:
-    return DraftTrial.objects.filter(pk=trial.pk, tries=trial.tries, ended_at=None)
-
-
 # In the worker.
-
-
-async def try_until(stop: asyncio.Event) -> None:
-    """Run trials, one at a time, until told to stop."""
-    while not stop.is_set():
-        try:
-            did = await try_next(stop)
-        except Exception:
-            log.exception("A trial could not be taken")
-            did = False
-        if not did:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _PAUSE)
-
-
-async def try_all(stop: asyncio.Event) -> None:
-    """Run all requested trials."""
-    while not stop.is_set() and await try_next(stop):
-        pass
 
 
 async def try_next(stop: asyncio.Event) -> bool:
     """Run the oldest waiting trial in a process. Return False if none was run to its end."""
-    trial = await in_database(_take)
+    trial = await in_database(DraftTrial.take)
     if trial is None:
         return False
     known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -166,26 +123,6 @@ async def try_next(stop: asyncio.Event) -> bool:
         stopping.cancel()
         if process.returncode is None:
             process.kill()
-    is_given_back = stop.is_set() or process.returncode == BUSY
-    await in_database(_leave, trial, is_given_back)
+    is_tried = not stop.is_set() and process.returncode != BUSY
+    await in_database(partial(trial.leave, is_tried=is_tried))
     return process.returncode == 0
-
-
-def _take() -> DraftTrial | None:
-    at = timezone.now()
-    free = DraftTrial.objects.filter(
-        Q(seen_at=None) | Q(seen_at__lt=at - _SILENT), ended_at=None
-    ).order_by("pk")
-    for trial in free[:10]:
-        if free.filter(pk=trial.pk, tries=trial.tries).update(seen_at=at, tries=F("tries") + 1):
-            taken = DraftTrial.objects.get(pk=trial.pk)
-            if taken.tries <= _TRIES:
-                return taken
-            failed = "Processes ended while they judged. Ask the operator to look at the log."
-            _open(taken).update(ended_at=at, outcome={"failed": failed})
-    return None
-
-
-def _leave(trial: DraftTrial, is_given_back: bool) -> None:
-    """Let another worker, or this one, take a trial that has not ended."""
-    _open(trial).update(seen_at=None, tries=F("tries") - (1 if is_given_back else 0))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from agents.db.driver import this_connection
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
 LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when closing
@@ -237,6 +239,37 @@ def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -
 def _is_transient(error: OperationalError) -> bool:
     state = getattr(error.__cause__, "sqlstate", None)
     return state in _TRANSIENT or "locked" in str(error)
+
+
+# Jobs that people ask for on pages.
+
+
+_PAUSE = 2.0  # seconds between two looks
+
+
+async def take_jobs(
+    stop: asyncio.Event, *takes: Callable[[asyncio.Event], Awaitable[bool]], once: bool
+) -> None:
+    """Take jobs of each kind, one at a time, until told to stop; `once`: until none is left."""
+    await asyncio.gather(*(_take_jobs(stop, take, once=once) for take in takes))
+
+
+async def _take_jobs(
+    stop: asyncio.Event, take: Callable[[asyncio.Event], Awaitable[bool]], *, once: bool
+) -> None:
+    while not stop.is_set():
+        try:
+            did = await take(stop)
+        except Exception:
+            if once:
+                raise
+            log.exception("A job could not be taken")
+            did = False
+        if not did and once:
+            return
+        if not did:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _PAUSE)
 
 
 # Check that the database fits this program and accepts writes.

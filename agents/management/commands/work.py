@@ -7,23 +7,23 @@ import gc
 import logging
 import os
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from agents.audit.verify import verify_all, verify_until
+from agents.audit.verify import verify_in_thread
+from agents.engine.runtime.database import take_jobs
 from agents.engine.workers.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
-from agents.publishing.trials import try_all, try_until
+from agents.publishing.trials import try_next
 
 
-async def _until(stop: asyncio.Event) -> None:
+async def _beside(stop: asyncio.Event, *, once: bool) -> None:
     """Send notifications, verify the record and try drafts at the same time."""
-    await asyncio.gather(deliver_until(stop), verify_until(stop), try_until(stop))
-
-
-async def _all(stop: asyncio.Event) -> None:
-    await asyncio.gather(deliver_all(stop), verify_all(stop), try_all(stop))
+    deliver = deliver_all if once else deliver_until
+    jobs = take_jobs(stop, verify_in_thread, try_next, once=once)
+    await asyncio.gather(deliver(stop), jobs)
 
 
 class Command(BaseCommand):
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()  # keep imported objects out of collections, which would take 90 ms
         runner = asyncio.Runner()
-        if runner.run(work(once=once, beside=_all if once else _until)):
+        if runner.run(work(once=once, beside=partial(_beside, once=once))):
             runner.close()
             return
         # Runner and interpreter would wait for tasks and threads that hang. A call's intent is on
