@@ -55,29 +55,38 @@ def faults(limits: Limits | None) -> Iterator[PolicyFault]:
         return
     of_all = [name for name, one in LIMITS.items() if one.topic != EACH_DESK]
     yield from _out_of_bounds("policy.", "", limits, of_all)
+    for name, pattern, place, where, here in _parts(limits):
+        held = limits.part_of(name, "patterns")[pattern] if pattern else limits.desks[name]
+        yield from _out_of_bounds(place, where, here, held)
+        if not pattern or "limits" in held:
+            yield from _of_desk(DESKS[name], place, where, here)
+        yield from _of_caps(name, place, where, here, DESKS[name].part().get("caps", {}))
+    yield from (fault for *_, fault in missing_rules(limits))
+
+
+def missing_rules(limits: Limits) -> Iterator[tuple[str, str, str, PolicyFault]]:
+    """Yield desk, pattern, name and fault of each rule that no version may leave out."""
+    for name, pattern, place, where, here in _parts(limits):
+        for rule in strict({name: DESKS[name].part()}).of(pattern, name).rules:
+            if rule not in here.rules and (why := floor_of(DESKS[name], rule, here)):
+                text = f"The rule “{words_of(rule)[0]}” is missing. {why}"
+                yield name, pattern, rule, PolicyFault(f"{place}rules.{rule}", where, text)
+
+
+def _parts(limits: Limits) -> Iterator[tuple[str, str, str, str, Limits]]:
+    """Yield desk, pattern, place in the document, title and limits of each part of a version."""
     for name in [name for name in DESKS if name in limits.desks]:
-        own = strict({name: DESKS[name].part()})
-        for pattern in ("", *limits.part_of(name, "patterns")):
-            held = limits.desks[name]["patterns"][pattern] if pattern else limits.desks[name]
-            place = f"desks.{name}.{f'patterns.{pattern}.' if pattern else ''}"
-            where = f"{desk_title(name)}, {pattern}" if pattern else desk_title(name)
-            here = limits.of(pattern, name)
-            yield from _out_of_bounds(place, where, here, held)
-            if not pattern or "limits" in held:
-                yield from _of_desk(DESKS[name], place, where, here)
-            for rule in own.of(pattern, name).rules:
-                if rule not in here.rules and (why := floor_of(DESKS[name], rule, here)):
-                    text = f"The rule “{words_of(rule)[0]}” is missing. {why}"
-                    yield PolicyFault(f"{place}rules.{rule}", where, text)
-            yield from _of_caps(name, place, where, here, own.caps_of(name))
+        yield name, "", f"desks.{name}.", desk_title(name), limits.of("", name)
+        for pattern in limits.part_of(name, "patterns"):
+            place, where = f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}"
+            yield name, pattern, place, where, limits.of(pattern, name)
 
 
 def with_floor(document: Json) -> Json:
     """Return a document with the rules that a published one may not leave out. Raises BadPolicy."""
     mended = deepcopy(document)
-    while missing := next((f for f in faults(read_limits(mended)) if ".rules." in f.field), None):
-        where, _, rule = missing.field.partition(".rules.")
-        desk, _, pattern = where.removeprefix("desks.").partition(".patterns.")
+    while missing := next(missing_rules(read_limits(mended)), None):
+        desk, pattern, rule, _ = missing
         part = mended["desks"][desk]
         part = part["patterns"][pattern] if pattern else part
         part["rules"] = [*read_limits(mended).of(pattern, desk).rules, rule]

@@ -14,7 +14,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Role, Team, Workspace
 from agents.policies.words import RuleLine
-from agents.publishing.faults import faults
+from agents.publishing.faults import missing_rules
 from agents.publishing.versions import readable
 from agents.publishing.words import (
     DeskPart,
@@ -75,8 +75,8 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         else [],
         "sentence": sentence,
         "may_draft": role == Role.ADMIN,
-        "missing": [one for one in faults(new) if ".rules." in one.field]
-        if role == Role.ADMIN and whole.is_published
+        "missing": [fault for *_, fault in missing_rules(new)]
+        if new and role == Role.ADMIN and whole.is_published
         else [],
         "find": text,
     }

@@ -113,20 +113,18 @@ def _call(tool: str, desk: str) -> str:
 
 def _row(row: Json) -> dict[str, Any]:
     sums = {name: _sum(row, name) for name in ("asked", "granted", "executed")}
-    people = [
-        f"{count:,} {_PEOPLE.get(did, did.replace('_', ' '))}"
-        for did, count in row["people"].items()
-    ]
+    people = ", ".join(f"{count:,} {_people(did)}" for did, count in row["people"].items())
     rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
-    return {
-        **sums,
-        "was": _ROLES[row["was"]],
-        "would": _ROLES[row["would"]],
-        "call": _call(row["tool"], row["desk"]),
-        "rule": rule,
-        "runs": row["runs"],
-        "people": ", ".join(people),
-    }
+    return {**sums, **_words_of(row), "rule": rule, "runs": row["runs"], "people": people}
+
+
+def _words_of(row: Json) -> dict[str, Any]:
+    was, would = _ROLES[row["was"]], _ROLES[row["would"]]
+    return {"call": _call(row["tool"], row["desk"]), "was": was, "would": would}
+
+
+def _people(did: str) -> str:
+    return _PEOPLE.get(did, did.replace("_", " "))
 
 
 def _sum(row: Json, name: str) -> str:
@@ -181,11 +179,10 @@ def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:
     }
     return [
         {
-            **_row(outcome["rows"][row]),
+            **_words_of(row := outcome["rows"][number]),
             "run": runs.get(run),
-            "position": position,
-            "asked": format_money(asked, outcome["rows"][row]["currency"]) if asked else "",
-            "people": _PEOPLE.get(people, people.replace("_", " ")),
+            "asked": format_money(asked, row["currency"]) if asked else "",
+            "people": _people(people),
         }
-        for run, position, row, asked, people in outcome["flips"]
+        for run, _, number, asked, people in outcome["flips"]
     ]
