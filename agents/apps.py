@@ -17,7 +17,7 @@ class AgentsConfig(AppConfig):
         from agents.management import deploy_checks
         from agents.notifications.channels import enter_channels
         from agents.people import members
-        from agents.signon import identities
+        from agents.signon import pages as identities
 
         discover_desks()
         enter_channels()

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from agents import patterns
 from agents.core.requests import Json, Reply
-from agents.core.results import AFTER_BLOCK
-from agents.core.states import EscalationState, RunState
+from agents.core.states import AFTER_BLOCK, EscalationState, RunState
 from agents.engine.turns.advance import brief_of
 from agents.models import Escalation, Run, Step
 from agents.models.runs import ValuesLocked

@@ -4,7 +4,7 @@ from django.urls import include, path
 
 from agents.external.endpoints import api
 from agents.external.schemas import unknown_address
-from opsconsole.denials import answer_denial, answer_failure
+from opsconsole.middleware import answer_denial, answer_failure
 
 urlpatterns = [
     path("api/v1/", api.urls),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from agents.llm.exchange import ModelAnswer, ModelFailed, Question, ToolOffer, address, is_demo
+from agents.llm.servers import ModelAnswer, ModelFailed, Question, ToolOffer, address, is_demo
 
 __all__ = [
     "ModelAnswer",
@@ -38,6 +38,6 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
 
 async def close() -> None:
     """Close the running event loop's clients. They open again when they are needed."""
-    from agents.llm import client
+    from agents.llm import servers as client
 
     await client.close()

@@ -21,8 +21,6 @@ from openai import AsyncOpenAI
 
 from agents.core.requests import Json
 from agents.llm import model_of
-from agents.llm.client import client_of
-from agents.llm.exchange import Backend, ModelAnswer, ModelFailed, Question, backend
 from agents.llm.prompts import prompt
 from agents.llm.reply import (
     LONGEST_BEGIN,
@@ -37,6 +35,7 @@ from agents.llm.reply import (
     read_reply,
     reworded,
 )
+from agents.llm.servers import Backend, ModelAnswer, ModelFailed, Question, backend, client_of
 from agents.llm.tool_calls import PROBE, envelop, offer_tools, read_proposals, read_text, unpack
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked

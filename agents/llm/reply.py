@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from agents.core.requests import Json
-from agents.llm.exchange import ModelFailed
+from agents.llm.servers import ModelFailed
 
 _MAX_TOKENS = 1_000_000_000  # a larger count is an error and would not fit its column
 MAX_CALLS = 5  # unrequested tool calls that are kept

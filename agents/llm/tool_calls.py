@@ -15,9 +15,9 @@ from typing import NamedTuple
 from agents.core.actions import ENDS
 from agents.core.json_forms import TEXT, BadJson, exact_object, fit, parse, word
 from agents.core.requests import Json
-from agents.llm.exchange import ModelFailed, Question, ToolOffer
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion
+from agents.llm.servers import ModelFailed, Question, ToolOffer
 
 _FINAL = "final_answer"
 _READY = "report_ready"

@@ -206,7 +206,7 @@ def _open_new(path: Path | None) -> AbstractContextManager[TextIO | None]:
     return os.fdopen(handle, "w", encoding="utf-8")
 
 
-class Archive(OperationCommand):
+class ArchiveRuns(OperationCommand):
     help = (
         "Archive the runs of a workspace that ended before a day (UTC), or empty the texts of "
         "archived runs that were erased since. Run it again after an interruption. Exit code: "

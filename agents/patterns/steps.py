@@ -10,7 +10,7 @@ from agents.core.actions import MAX_TEXT
 from agents.core.limits import BUDGETS, Limits
 from agents.core.money import with_unit
 from agents.core.requests import Ask, Failed, Json, Request, Stop
-from agents.core.results import AFTER_BLOCK, asks_only
+from agents.core.states import AFTER_BLOCK, asks_only
 from agents.patterns import Brief, Notes
 
 T = TypeVar("T")

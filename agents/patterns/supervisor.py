@@ -15,7 +15,7 @@ from agents.core.limits import REVIEW_CHANGED
 from agents.core.money import to_model_units
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import TAKE, Ask, Await, Escalate, Failed, Flow, Json, Review, Stop, Use
-from agents.core.results import claims_deed
+from agents.core.states import claims_deed
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.steps import (
     FROM_VERSION,

@@ -20,8 +20,7 @@ from agents.core.limits import EXTERNAL, Limits
 from agents.core.names import invisible_characters
 from agents.core.redact import Pseudonyms
 from agents.core.requests import Json
-from agents.core.results import AFTER_BLOCK
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.states import AFTER_BLOCK, ENDED, EscalationState, RunState
 from agents.core.workflows import BadWorkflow, bind_parameters, check_workflow, read_workflow
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now, pipeline

@@ -15,8 +15,15 @@ from django.utils import timezone
 from agents.core.money import format_largest, format_money, format_sums
 from agents.core.request_kinds import KINDS
 from agents.core.requests import Json
-from agents.core.results import WORDS, ResultKind, words_of
-from agents.core.states import DECIDED, EffectState, EscalationState, RunState
+from agents.core.states import (
+    DECIDED,
+    WORDS,
+    EffectState,
+    EscalationState,
+    ResultKind,
+    RunState,
+    words_of,
+)
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.engine.ending import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run

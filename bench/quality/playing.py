@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.requests import Json
-from agents.core.results import claims_deed
-from agents.core.states import EffectState, RunState
+from agents.core.states import EffectState, RunState, claims_deed
 from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import run_once
 from agents.models import Effect, Run, Workspace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.core.requests import Json
-from agents.llm.client import fault, retry_after
+from agents.llm.servers import fault, retry_after
 from tests.conformance.replay_server import ReplayServer
 from tests.llm.asking import KEY, ask_model, failure_of, load_script, send, serving
 

@@ -21,7 +21,7 @@ FORGED = "rita\n2026-11-21 00:00:00 INFO opsconsole all is well\x1b[2J"
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the log of denials in the deployment's format."""
-    return [OneLine().format(r) for r in caplog.records if r.name == "opsconsole.denials"]
+    return [OneLine().format(r) for r in caplog.records if r.name == "opsconsole.middleware"]
 
 
 @pytest.mark.proves("I35")

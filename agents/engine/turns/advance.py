@@ -31,8 +31,7 @@ from agents.core.requests import (
     Together,
     Use,
 )
-from agents.core.results import AFTER_BLOCK, result_kind
-from agents.core.states import ENDED, RunState
+from agents.core.states import AFTER_BLOCK, ENDED, RunState, result_kind
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit

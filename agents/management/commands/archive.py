@@ -1,1 +1,1 @@
-from agents.management.record_commands import Archive as Command  # noqa: F401
+from agents.management.record_commands import ArchiveRuns as Command  # noqa: F401
