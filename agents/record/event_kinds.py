@@ -1,14 +1,14 @@
 """Each kind of event: its words, the rows it describes, and the lists that it is in.
 
-A new kind is a row of EVENTS. The described rows are compared when the record is verified; the
-functions before the table describe what a list of facts cannot.
+A new kind is a row of event_kinds.toml and, if it changes a described row, of _CHANGES. Described
+rows are compared when the record is verified.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from agents.core.json_forms import sha256
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.tables import read_table
 from agents.record.chain import TEXTS, Linked
 
 Row: TypeAlias = dict[str, Json]
@@ -291,182 +292,56 @@ def _archive(rows: Rows, facts: Row, event: Row) -> None:
     rows[f"archive {facts['archive']}"] = {**columns, "seq": event["seq"]}
 
 
-# Decisions and money, which the log shows by default. An index has their names: another one takes a
-# migration. In both tables, rows are in the order of the log's filter.
-_OF_LEDGER: Mapping[str, EventKind] = {
-    "escalation.opened": EventKind("Approval requested", "{asked}", _opened, is_frequent=True),
-    "approval.given": EventKind(
-        "Approved by the first of two", "{approved_first}", _approved_first
+# The change of rows by each kind that has one.
+_CHANGES: Mapping[str, Change] = {
+    **dict.fromkeys(("run.queued", "run.claimed", "run.waiting", "run.done"), _run),
+    **dict.fromkeys(("run.stopped", "run.failed"), _run),
+    "person.erased": _erased,
+    "escalation.opened": _opened,
+    "escalation.assigned": _assigned,
+    **dict.fromkeys(("escalation.snoozed", "escalation.woken"), _snoozed),
+    **dict.fromkeys(("escalation.claimed", "escalation.released"), _claimed),
+    "escalation.commented": _tells(_REQUEST),
+    "escalation.decided": _decided,
+    **dict.fromkeys(("escalation.expired", "escalation.withdrawn"), _undecided),
+    "escalation.not_carried_out": _tells(_REQUEST, not_carried_out="reason"),
+    "approval.given": _approved_first,
+    "approval.lapsed": lambda rows, facts, _: _request(rows, facts).update(approval=None),
+    **dict.fromkeys(
+        ("effect.intended", "effect.done", "effect.refused", "effect.unknown"), _effect
     ),
-    "approval.lapsed": EventKind(
-        "First approval no longer counts",
-        "The first of two approvals no longer counts: {lapsed}.",
-        lambda rows, facts, _: _request(rows, facts).update(approval=None),
-    ),
-    "escalation.decided": EventKind("Decided", "{decided}", _decided, is_frequent=True),
-    "decision.refused": EventKind(
-        "Decision refused", "Tried to decide and was refused: {refused}."
-    ),
-    "escalation.expired": EventKind(
-        "Request expired", "{expiry}: it was not decided in time.", _undecided
-    ),
-    "escalation.not_carried_out": EventKind(
-        "Approved, not carried out",
-        "The approval was not carried out: {why_not}.",
-        _tells(_REQUEST, not_carried_out="reason"),
-    ),
-    "effect.done": EventKind("Paid, emailed or carried out", "{effect}", _effect, is_frequent=True),
-    "effect.refused": EventKind("Refused by the system of record", "{effect}", _effect),
-    "effect.unknown": EventKind("Outcome unknown", "{effect}", _effect),
-    "run.stopped": EventKind("Run stopped", "{run_stopped}", _run),
-    "run.failed": EventKind("Run failed", "{run_stopped}", _run),
-    "policy.created": EventKind(
-        "Policy created", "Created policy v{number}.", _sets("policy {number}", "sha256")
-    ),
-    "policy.published": EventKind(
-        "Policy published",
-        "Published policy v{number}{second}. New runs follow it.{why}{alone}",
-        _tells("workspace", policy="number"),
-    ),
-    "member.set": EventKind(
-        "Member changed", "Gave {user} the role of {role}{approving}.", _member
-    ),
-    "member.removed": EventKind(
-        "Member removed",
-        "Removed {user}, who was {role}.{given_back}",
-        lambda rows, facts, _: rows.pop(f"member {facts['user']}"),
-    ),
-    "team.set": EventKind(
-        "Team changed",
-        "Set the team {name} ({team}): {people}{led}.",
-        _sets("team {team}", "name", "members", "lead"),
-    ),
-    "kill_switch.on": EventKind(
-        "Kill switch on", "Turned the kill switch on for {stopped}.{why}{paused}", _switch
-    ),
-    "kill_switch.trial": EventKind(
-        "Kill switch partly off", "Resumed new runs for {stopped}.{why}{resumed}", _switch
-    ),
-    "kill_switch.off": EventKind(
-        "Kill switch off", "Turned the kill switch off for {stopped}.{why}{resumed}", _switch
-    ),
-    "audit.exported": EventKind("Log exported", "{exported}"),
-    "book.imported": EventKind("Book imported", "Imported a book."),  # its desk adds the contents
-    "person.erased": EventKind("Texts erased", "{erased}", _erased),
-    "workspace.created": EventKind("Workspace created", "Created the workspace {slug}.", _created),
+    "workspace.created": _created,
+    "workspace.second_factor": _required,
+    "policy.created": _sets("policy {number}", "sha256"),
+    "policy.published": _tells("workspace", policy="number"),
+    "member.set": _member,
+    "member.removed": lambda rows, facts, _: rows.pop(f"member {facts['user']}"),
+    "group.set": _group,
+    "team.set": _sets("team {team}", "name", "members", "lead"),
+    **dict.fromkeys(("factor.set", "factor.removed", "factor.reset"), _factor),
+    **dict.fromkeys(("invitation.sent", "invitation.accepted"), _invitation),
+    **dict.fromkeys(("invitation.revoked", "invitation.expired"), _invitation),
+    **dict.fromkeys(("kill_switch.on", "kill_switch.trial", "kill_switch.off"), _switch),
+    "agent.set": _sets("agent {agent}", "desk", "owner", "is_paused"),
+    **dict.fromkeys(("agent_key.made", "agent_key.revoked"), _agent_key),
+    "notifications.set": _notifications,
+    "archive.written": _archive,
 }
-_OTHERS: Mapping[str, EventKind] = {
-    "run.queued": EventKind("Run launched", "{run_queued}", _run, is_frequent=True),
-    "run.claimed": EventKind(
-        "Run taken by a worker",
-        "A worker took the run (attempt {attempt}).",
-        _run,
-        is_frequent=True,
-    ),
-    "run.waiting": EventKind(
-        "Run waiting for a person", "The run {waits}.", _run, is_frequent=True
-    ),
-    "run.done": EventKind("Run finished", "The run finished.", _run, is_frequent=True),
-    "effect.intended": EventKind("Action started", "{effect}", _effect, is_frequent=True),
-    "call.answered": EventKind("Call of an agent answered", "Told the agent {answered}: {step}."),
-    "call.reported": EventKind(
-        "Call reported by its agent", "The agent reported that {step} {took} effect{late}."
-    ),
-    "call.late": EventKind(
-        "Reply came too late", "A reply of {tool} came too late and was not used."
-    ),
-    "escalation.withdrawn": EventKind("Request taken back by its agent", "{withdrawn}", _undecided),
-    "escalation.claimed": EventKind("Request claimed", "Claimed the request.", _claimed),
-    "escalation.released": EventKind("Claim released", "Released the request.", _claimed),
-    "escalation.assigned": EventKind("Request handed over", "{assigned}", _assigned),
-    "escalation.commented": EventKind("Request commented on", "{commented}", _tells(_REQUEST)),
-    "escalation.snoozed": EventKind(
-        "Request snoozed", "Snoozed the request until {until}. Its deadline stays.", _snoozed
-    ),
-    "escalation.woken": EventKind("Snooze ended", "Ended their snooze of the request.", _snoozed),
-    "step.begun": EventKind("Step begun", "Began {phase}.", is_frequent=True),
-    "step.done": EventKind("Step finished", "{step_done}", is_frequent=True),
-    "step.failed": EventKind("Step failed", "Failed: {phase}. {failed}"),
-    "step.retried": EventKind("Step tried again", "Tried again: {phase}, attempt {attempt}."),
-    "step.accepted": EventKind("Step accepted", "The result of {step} was accepted."),
-    "step.reoriented": EventKind(
-        "Step redone with corrections", "Corrections for {step}, which is done again.{correction}"
-    ),
-    "step.halted": EventKind("Workflow halted", "The workflow was stopped at {step}.{halted}"),
-    "checkpoint.committed": EventKind("Step planned", "Planned {step} (confidence: {confidence})."),
-    "checkpoint.assessed": EventKind("Step self-checked", "Self-check of {step}: {met}."),
-    "drift.reconciled": EventKind("Step compared with its plan", "Compared {step} with its plan."),
-    "verdict.rendered": EventKind(
-        "Step judged", "Verdict on {step}: {verdict}.{reason}", texts=frozenset({"reason"})
-    ),
-    "human.asked": EventKind(
-        "Reviewer asked about a step", "Asked a person about {step}.{question}"
-    ),
-    "human.answered": EventKind("Reviewer answered about a step", "{person_answered}"),
-    "convergence.cap_reached": EventKind(
-        "Limit of drafts reached", "Limit of drafts reached: the step goes on with the last one."
-    ),
-    "models.tried": EventKind(
-        "Model tried again", "Made {woken} waiting runs try the model again."
-    ),
-    "audit.verified": EventKind("Log verified", "{verified}"),
-    "archive.written": EventKind(
-        "Runs archived", "Archived {runs} that ended before {before} (archive {archive}).", _archive
-    ),
-    "archive.erased": EventKind(
-        "Archived texts erased", "Emptied the archived texts of {runs} (archive {archive})."
-    ),
-    "invitation.sent": EventKind(
-        "Person invited",
-        "Invited somebody as {role}{to_team} (invitation {invitation}).",
-        _invitation,
-    ),
-    "invitation.accepted": EventKind(
-        "Invitation accepted", "Accepted invitation {invitation}.", _invitation
-    ),
-    "invitation.revoked": EventKind(
-        "Invitation withdrawn", "Ended invitation {invitation}.", _invitation
-    ),
-    "invitation.expired": EventKind(
-        "Invitation expired", "Invitation {invitation} expired.", _invitation
-    ),
-    "workspace.second_factor": EventKind(
-        "Second factor required", "Required a second factor of {roles}{or_provider}.", _required
-    ),
-    "group.set": EventKind(
-        "Group changed", "Set what the group {group} gives: {group_gives}.", _group
-    ),
-    "member.linked": EventKind("Account linked", "Linked {user} to an account{of_name}."),
-    "sign_in.break_glass": EventKind("Break-glass sign-in", "Signed in with break-glass."),
-    "member.by_groups": EventKind(
-        "Member left to groups", "Let groups decide again about {user}, from the next sign-on."
-    ),
-    "factor.set": EventKind("Second factor set up", "Set up a second factor.", _factor),
-    "factor.removed": EventKind("Second factor removed", "Removed their second factor.", _factor),
-    "factor.codes": EventKind("Recovery codes made", "Made new recovery codes."),
-    "factor.recovered": EventKind(
-        "Recovery code used", "Signed in with a recovery code; {left} left."
-    ),
-    "factor.reset": EventKind("Second factor reset", "Reset the second factor of {user}.", _factor),
-    "sessions.ended": EventKind("Sessions ended", "Ended the sessions of {user}: {count}."),
-    "notifications.set": EventKind(
-        "Notifications chosen", "Chose what {members} told of.", _notifications
-    ),
-    "agent.set": EventKind(
-        "Agent changed",
-        "Set the agent {agent} of the desk {desk}: owned by {owner}{is_paused}.",
-        _sets("agent {agent}", "desk", "owner", "is_paused"),
-    ),
-    "agent_key.made": EventKind(
-        "Key of an agent or workspace made", "Made the key {key} of {home}.", _agent_key
-    ),
-    "agent_key.revoked": EventKind(
-        "Key of an agent or workspace revoked", "Revoked the key {key} of {home}.", _agent_key
-    ),
-}
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of event_kinds.toml."""
+
+    ledger: Mapping[str, EventKind]
+    others: Mapping[str, EventKind]
+
+
+_TABLES = read_table(_Tables, __file__, "event_kinds.toml")
 # Channels and desks add their own words.
-EVENTS: dict[str, EventKind] = {**_OF_LEDGER, **_OTHERS}
-LEDGER = tuple(sorted(_OF_LEDGER))
+EVENTS: dict[str, EventKind] = {**_TABLES.ledger, **_TABLES.others}
+EVENTS.update({kind: replace(EVENTS[kind], change=change) for kind, change in _CHANGES.items()})
+LEDGER = tuple(sorted(_TABLES.ledger))
 FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent))
 
 
