@@ -23,10 +23,9 @@ from langchain_core.runnables import RunnableConfig
 from agents.core.actions import Action
 from agents.core.json_forms import encode
 from agents.core.requests import Json
-from agents.core.reviews import Consent, ReviewResult
+from agents.core.reviews import Consent, Facts, ReviewResult
 from agents.db import driver
 from agents.db.inserts import send_columns
-from agents.desks.refunds.facts import RefundFacts
 from agents.engine import escalating, kill_switch, redaction
 from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT
@@ -188,7 +187,7 @@ class Contestant(supervised.Contestant):
         raise Paused(asked)
 
     def _review(
-        self, thread: str, action: Action, facts: RefundFacts, consent: Consent = NO_CONSENT
+        self, thread: str, action: Action, facts: Facts, consent: Consent = NO_CONSENT
     ) -> ReviewResult:
         judged = super()._review(thread, action, facts, consent)
         if STEPS in self.added:

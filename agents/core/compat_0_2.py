@@ -39,12 +39,22 @@ _OF_REPORTS = (
 )
 RULES |= {f"reports.{name}": f"refunds.report_{name}" for name in _OF_REPORTS}
 _IN_POLICIES = {now: name for name, now in RULES.items()}
+# Rules on an answer and a letter in one, by those of today; another rule of the policy approves.
+ANSWERS = {"answers.matches_ledger": ("answer", "letter"), "answers.matches_evidence": ("answer",)}
 # In older policies. It is now a rule for recorded cases, and never ruled in other runs.
 RULE_OF_RECORDED_CASES = "refunds.reason_given"
 # Who named an argument, in reviews of the first desk.
 ORIGINS = {"record": "looked_up"}
 # Argument names that do not read as words.
 LABELS = {"user_id": "Customer"}
+
+# Sentences about other runs, which no letter had.
+_FOR_STAFF = ("No money was moved.", "The customer has not been told.")
+_NOTHING_FOUND = "The case was looked into; this run paid nothing."
+# Facts that were kept only where there were any.
+_NEWER: dict[str, Json] = {"origins": {}, "doubts": [], "choices": {}, "resource": ""}
+_IF_STORED = ("letter", "own_words", "scope", "repeats", "rejected", "called_before")
+_OWN = ("subject", "context_of", "refunds", "country", "unattended_minor", "mail", "replies")
 
 # Units of rulings without one, by their rules.
 _OF_DAYS, _OF_MONEY = "refunds.window", ("refunds.", "mail.")
@@ -113,6 +123,46 @@ def erased_subject(facts: Mapping[str, Json]) -> tuple[str, str]:
 def desk_of(facts: Mapping[str, Json]) -> str:
     """Return the desk in a launch event."""
     return str(facts.get("desk", FIRST_DESK))
+
+
+def facts_of_first(stored: Mapping[str, Json], *, is_final: bool) -> dict[str, Json]:
+    """Return the facts of a review at the first desk as any desk's are stored.
+
+    Raises KeyError for what is not stored.
+    """
+    known = {**_NEWER, **stored}
+    charge, letter, record = known["charge"], known["letter"], known["record"]
+    doubts = [one for one in known["doubts"] if one["name"] == "amount_minor"]
+    named_by = known["origins"].get("amount_minor", "nobody")
+    own = {name: known[name] for name in _OWN} | {
+        "charge": charge and {**charge, "key": known["resource"]},
+        "to_choose": list(known["choices"].get("charge", ())),
+        "amount_named_by": ORIGINS.get(named_by, named_by),
+        "is_other_named": any(one["asked"] for one in doubts),
+        "accepted": known["accepted"],
+    }
+    launcher, workspace = "unattended_by_launcher_minor", "unattended_today_minor"
+    has_answer = is_final and bool(known["evidence"])
+    done = (
+        [] if has_answer else [one for one in known["ledger"] if not (letter and one in _FOR_STAFF)]
+    )
+    mailed = {"confirmation": known["mail"]["message"]} if letter and known["mail"] else {}
+    return {
+        "desk": FIRST_DESK,
+        "own": own,
+        "case": {"subject": str(known["subject"] or ""), "label": "", "today": "0001-01-01"}
+        | {"launched_by": ""},
+        "done": done,
+        "unattended": {"launcher": known[launcher], "workspace": known[workspace]},
+        **{name: known[name] for name in _IF_STORED if name in stored},
+        "seen": {
+            "record": {**record, **mailed},
+            "answered": list(dict.fromkeys(record.values())) or [_NOTHING_FOUND]
+            if has_answer
+            else [],
+            **{name: known[name] for name in ("outdated", "sent_back_by") if name in stored},
+        },
+    }
 
 
 def own_limits(facts: Mapping[str, Json]) -> dict[str, Json]:

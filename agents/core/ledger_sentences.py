@@ -7,33 +7,12 @@ to one as ``[[name]]``, and the console inserts the sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-NO_MONEY = "No money was moved."
 LEDGER = "ledger"  # the name of the sentences about what this run did
 
 _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
-
-
-@dataclass(frozen=True)
-class Deed:
-    """One row of the ledger: a call that changed something, or may have."""
-
-    sentence: str  # the tool's `after`, filled
-    moves_money: bool
-    settled: bool  # confirmed by the system of record
-
-    def __str__(self) -> str:
-        unsure = "" if self.settled else "It is not known whether this happened: "
-        return f"{unsure}{self.sentence}"
-
-
-def ledger_sentences(deeds: Sequence[Deed]) -> tuple[str, ...]:
-    """Return what a run has done, a sentence per row, oldest first, or that it moved no money."""
-    nothing = () if any(deed.moves_money for deed in deeds) else (NO_MONEY,)
-    return (*nothing, *map(str, deeds))
 
 
 def fill_references(text: str, sentences: Mapping[str, str]) -> str:
@@ -57,6 +36,7 @@ def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
 
 
 _PHRASES = r"""
+dear READER
 hello|hi|greetings|good (?:morning|afternoon|evening|day)
 (?:many |kind )?thanks(?: again)?(?: for @)?
 thank you(?: very much)?(?: again)?(?: for @)?
@@ -74,7 +54,7 @@ if you have (?:any )?(?:further |other |more )?questions
 please (?:write to|tell|ask) us
 (?:have|we wish you) a (?:nice|good|great|pleasant) (?:day|evening)
 (?:with )?(?:kind|best|warm) (?:regards|wishes)|(?:yours )?sincerely
-(?:your|the|our) (?:support|service)(?: team)?|your team
+(?:your|the|our)(?: READER)? (?:support|service)(?: team)?|your team
 """
 _REASON = r"(?:(?:your|the) (?:@)|(?:writing|writing to us|asking|asking us|reading))".replace(
     "@", "question|questions|message|letter|mail|email|feedback|patience|understanding|help|time"
@@ -87,12 +67,12 @@ _UNUSUAL_LAYOUT = "(unusual layout)"
 REPEATED = "(repeated)"
 
 
-def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()) -> list[str]:
+def free_words(text: str, ours: Iterable[str], reader: str = "") -> list[str]:
     """Return the words of `text`, each once, that are neither the console's nor courtesy phrases.
 
-    `ours` are the console's own sentences, `phrases_of_desk` patterns of more phrases. Phrases are
-    compared letter by letter, so lookalikes do not count. Odd layout or a repetition, which words
-    do not show, is named in their place.
+    `ours` are the console's own sentences, `reader` is whom the desk writes to: an employee.
+    Phrases are compared letter by letter, so lookalikes do not count. Odd layout or a repetition,
+    which words do not show, is named in their place.
     """
     words: list[str] = [_UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
     phrases: list[str] = []
@@ -100,7 +80,7 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
         phrases += [sentence] * text.count(sentence)
         text = text.replace(sentence, "\n")
     for line, part in _parts(text):
-        if _is_courtesy(part, phrases_of_desk):
+        if _is_courtesy(part, reader):
             phrases.append(part.lower())
         else:
             words += [word.strip(_MARKS) or word for word in part.split() or [line]]
@@ -108,13 +88,11 @@ def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] 
     return list(dict.fromkeys(words))
 
 
-def free_passages(
-    text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()
-) -> list[str]:
+def free_passages(text: str, ours: Iterable[str], reader: str = "") -> list[str]:
     """Return the passages with those words, as in the text, in order."""
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         text = text.replace(sentence, "\n")
-    return [part for _, part in _parts(text) if part and not _is_courtesy(part, phrases_of_desk)]
+    return [part for _, part in _parts(text) if part and not _is_courtesy(part, reader)]
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
@@ -124,12 +102,12 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
         yield from ((line, part) for part in [*parts, *([last] if last else [])])
 
 
-def _is_courtesy(part: str, phrases_of_desk: tuple[str, ...]) -> bool:
+def _is_courtesy(part: str, reader: str) -> bool:
     plain = part.isascii() and len(part) <= _LONGEST
-    return plain and _phrase(phrases_of_desk).fullmatch(part.lower()) is not None
+    return plain and _phrase(reader).fullmatch(part.lower()) is not None
 
 
 @cache
-def _phrase(phrases_of_desk: tuple[str, ...]) -> re.Pattern[str]:
-    phrases = [*_PHRASES.strip().splitlines(), *phrases_of_desk]
-    return re.compile("|".join(phrases).replace("@", _REASON))
+def _phrase(reader: str) -> re.Pattern[str]:
+    phrases = "|".join(_PHRASES.strip().splitlines()).replace("@", _REASON)
+    return re.compile(phrases.replace("READER", re.escape(reader.lower())))

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from agents.core.ledger_sentences import LEDGER, NO_MONEY
+from agents.core.ledger_sentences import LEDGER
 from agents.core.redact import masks_in
 from agents.core.requests import Json
 
@@ -66,7 +66,7 @@ class ReadOnce:
 
 @dataclass(frozen=True)
 class DeskFacts:
-    """The facts for rules of a declared desk; types are those of `agents.sdk`."""
+    """The facts for a desk's own rules; types are those of `agents.sdk`."""
 
     own: Any  # the desk's own facts
     case: Any  # the console's own knowledge of the run
@@ -74,27 +74,15 @@ class DeskFacts:
     stored: Json  # all of it, as stored with the ruling
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
     answered: tuple[str, ...] = ()  # what specialists found, in sentences
-    refused: tuple[str, ...] = ()  # what a person sent back, in sentences
+    refused: tuple[str, ...] = ()  # what nobody was told, and what people sent back, in sentences
     is_told: bool = False  # somebody reads it: a letter or an answer
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts for rules of all desks; a desk may add its own."""
+    """The facts for rules of all desks, with a desk's own."""
 
-    # Sentences that no letter may contain: a run without effects knows nothing of other runs.
-    FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
-    NEWER: ClassVar[tuple[str, ...]] = (  # not kept where there are none
-        *("outdated", "sent_back_by", "called_before", "unfit", "repeats", "rejected"),
-        *("origins", "doubts", "own_words", "resource", "choices"),
-    )
-    COURTESY: ClassVar[
-        tuple[str, ...]
-    ] = ()  # phrases, as patterns, besides those of core.statements
-
-    evidence: tuple[Json, ...] = ()  # specialists' findings, for an answer to rest on
     scope: Json = None  # the day and the region of a report; None: not a report
-    accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision accepted
     ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
     record: Mapping[str, str] = field(default_factory=dict)  # sentences on its findings, by name
     # Findings that no longer hold, but would be written to someone.
@@ -104,18 +92,12 @@ class Facts:
     # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
     called_before: bool = False  # a declared desk's tool, by a run that this one repeats
-    # Who named each argument of a call that writes, and the arguments that a person has to compare.
-    origins: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[Json, ...] = ()
     unfit: str = ""  # why these values of the action's arguments do not fit its tool
     # Earlier calls of the session that did or may do the same, as they were proposed.
     repeats: tuple[Json, ...] = ()
     # What a reviewer rejected about the same: the request, its run, in words.
     rejected: Json = None
-    resource: str = ""  # what a call takes from, if no argument says it
-    # A person's choices for an argument that nobody named, each value in words.
-    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    desk: DeskFacts | None = None  # of a declared desk, which has no other facts
+    desk: DeskFacts | None = None  # its own, and what is stored of all
     border: Border = field(default_factory=Open)  # never kept
     once: ReadOnce = field(default_factory=ReadOnce, compare=False)  # also not stored
 
@@ -128,29 +110,26 @@ class Facts:
     @property
     def sentences(self) -> dict[str, str]:
         """Return the console's own sentences, by the names used in references."""
-        ledger = [text for text in self.ledger if not (self.letter and text in self.FOR_STAFF)]
-        return {**self.record, **({LEDGER: " ".join(ledger)} if ledger else {})}
+        ledger = {LEDGER: " ".join(self.ledger)} if self.ledger else {}
+        return {**self.record, **ledger}
 
     @property
-    def own_texts(self) -> list[str]:
-        """Return the sentences that a letter may contain without a person reading it."""
-        return list(self.sentences.values())
+    def choices(self) -> Mapping[str, Mapping[str, str]]:
+        """Return a person's choices for an argument that nobody named, each value in words."""
+        known: Mapping[str, Mapping[str, str]] = (
+            self.desk.stored.get("choices", {}) if self.desk else {}
+        )
+        return known
 
     def as_json(self) -> Json:
-        if self.desk:
-            more = {"repeats": self.repeats, "rejected": self.rejected}
-            kept = {name: value for name, value in more.items() if value}
-            return {**self.desk.stored, **kept, **self._seen(self.desk)}
-        own = ("desk", "border", "once")
-        kept = {name: value for name, value in vars(self).items() if name not in own}
-        # For facts stored without these.
-        for name in self.NEWER:
-            if not kept[name]:
-                del kept[name]
-        return kept
+        if self.desk is None:
+            return {}
+        more = {"repeats": self.repeats, "rejected": self.rejected}
+        kept = {name: value for name, value in more.items() if value}
+        return {**self.desk.stored, **kept, **self._seen(self.desk)}
 
     def _seen(self, known: DeskFacts) -> Json:
-        """Return what else rules of a declared desk depend on; pages do not show it."""
+        """Return what else rules depend on; pages do not show it."""
         more: dict[str, Json] = {
             "sent_back_by": self.sent_back_by,
             "unfit": self.unfit,

@@ -6,13 +6,9 @@ The reader of stored facts stands here; `core.reviews` and `engine.desk.facts` w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
-from functools import cache
-from typing import Any, cast, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
 
 from agents.core.actions import Action
+from agents.core.compat_0_2 import facts_of_first
 from agents.core.json_forms import canonical
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -24,7 +20,6 @@ from agents.sdk.rules import NO_CASE, Case
 
 FAILED = "rule_failed"
 FAILS = "A rule cannot be asked any more."
-_BESIDE = ("desk", "border", "once")  # fields of facts that are never stored
 
 
 class CannotJudge(Exception):
@@ -80,22 +75,23 @@ def read_facts(desk: Desk, action: Action, stored: Json, border: Border) -> Fact
         return Facts(border=border, desk=unfit, unfit=seen["unfit"], sent_back_by=by)
     if not stored:
         raise CannotJudge("No facts are stored with it.")
+    is_told = bool(stored.get("letter")) or action.get("kind") == "final"
     try:
-        if "desk" in stored:
-            return _declared(desk, action, stored, border)
-        return _own(desk.facts_type, stored, border)
-    except (BadValue, ValidationError, KeyError, TypeError) as error:
+        if "desk" not in stored:
+            stored = facts_of_first(stored, is_final=action.get("kind") == "final")
+        if is_told and "seen" not in stored:
+            raise CannotJudge(
+                "It is from before letters and answers were stored with their record."
+            )
+        return _read(desk, stored, border)
+    except (BadValue, KeyError, TypeError) as error:
         raise CannotJudge(f"Its facts cannot be read: {error}") from error
 
 
-def _declared(desk: Desk, action: Action, stored: Json, border: Border) -> Facts:
-    """Read the facts of a desk that declares its own."""
+def _read(desk: Desk, stored: Json, border: Border) -> Facts:
     own, letter = stored["own"], stored.get("letter", "")
     if own is not None:
         own = read_whole(desk.facts_type, border.resolve(own))
-    is_told = bool(letter) or action.get("kind") == "final"
-    if is_told and "seen" not in stored:
-        raise CannotJudge("It is from before letters and answers were stored with their record.")
     seen, done = stored.get("seen", {}), tuple(stored["done"])
     record = seen.get("record", {})
     of_desk = DeskFacts(
@@ -121,25 +117,6 @@ def _declared(desk: Desk, action: Action, stored: Json, border: Border) -> Facts
         record=record if letter else {},
         outdated=seen.get("outdated", {}),
     )
-
-
-def _own(kind: type[Facts], stored: Json, border: Border) -> Facts:
-    """Read the facts of a desk that uses the console's own form."""
-    kept = {}
-    for name, adapter in _adapters(cast(Any, kind)).items():
-        if name in stored:
-            kept[name] = adapter.validate_python(stored[name])
-        elif name not in Facts.NEWER:  # those are stored only where there are any
-            raise CannotJudge(f"{name} is not stored with it.")
-    return kind(border=border, **kept)
-
-
-@cache
-def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
-    hints = get_type_hints(kind)
-    return {
-        one.name: TypeAdapter(hints[one.name]) for one in fields(kind) if one.name not in _BESIDE
-    }
 
 
 def _named_in(reply: Json) -> Ruling | None:

@@ -1,18 +1,17 @@
-"""Rules on a run's answer, its letters, and whom it may ask."""
+"""Rules on a run's letters, and whom it may ask."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 
 from agents.core.actions import Action
-from agents.core.ledger_sentences import LEDGER, fill_references, free_words, referenced_sentences
+from agents.core.ledger_sentences import free_words
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind
 from agents.policies import Rule
 
-LOOKED_INTO = "The case was looked into; this run paid nothing."
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?"
 _AMOUNT = re.compile(
     rf"\b(?P<first>[A-Z]{{3}})\s?(?P<after>{_NUMBER})|(?P<before>{_NUMBER})\s?(?P<last>[A-Z]{{3}})\b"
@@ -20,21 +19,11 @@ _AMOUNT = re.compile(
 _WORDS, _LONGEST = 12, 40  # of a letter that a person may decide about, and letters of each
 
 
-def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """Statements about money come from the ledger; the agent's own words are its note.
-
-    A letter may also have courteous words; a person reads all others first.
-    """
-    if action.get("kind") == "final":
-        return _in_our_words(action, facts, facts.ledger)
-    return letter_ruling(action, facts) if facts.letter else None
-
-
 def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Block an answer to a case that no specialist has seen."""
     if action.get("kind") != "final":
         return None
-    if facts.evidence:
+    if facts.desk and facts.desk.answered:
         sentence = "A specialist has looked into the case, so the run may answer."
         return Ruling(RulingKind.APPROVE, "final_with_evidence", sentence, 5)
     return Ruling(
@@ -42,33 +31,6 @@ def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         "final_requires_evidence",
         "The run answers without a specialist having looked into the case.",
         risk=40,
-    )
-
-
-def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """An answer states what the specialists found, in the desk's words (ROU-Q13)."""
-    if action.get("kind") != "final":
-        return None
-    sentences = tuple(dict.fromkeys(facts.record.values()))
-    return _in_our_words(action, facts, sentences or (LOOKED_INTO,))
-
-
-def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling | None:
-    """Revise an answer to the console's sentences: the required ones, and those it refers to."""
-    if "note" in action:  # revised before; no reply of a model has a note
-        return None
-    sentences = [*always]
-    for sentence in referenced_sentences(action["answer"], facts.sentences):
-        # One reference stands for all effects of the run; each has its own sentence.
-        parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
-        sentences += [part for part in parts if part not in sentences]
-    note = fill_references(action["answer"], facts.sentences)
-    return Ruling(
-        RulingKind.REVISE,
-        "answer_from_ledger",
-        "The answer comes from the ledger and the record; the agent's own words are its note.",
-        risk=5,
-        action={**action, "answer": " ".join(sentences), "note": note},
     )
 
 
@@ -93,7 +55,7 @@ def compare_amounts(text: str, facts: Facts) -> tuple[list[str], list[str]]:
 
     Only amounts with a currency code are found.
     """
-    known = _amounts(" ".join((*facts.ledger, *facts.sentences.values())))
+    known = _amounts(" ".join(facts.sentences.values()))
     there: list[str] = []
     missing: list[str] = []
     for amount, words in _amounts(text).items():
@@ -111,8 +73,8 @@ def _amounts(text: str) -> dict[tuple[str, Decimal], str]:
     return amounts
 
 
-def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
-    """Ask a person about a letter with words of the agent's own."""
+def letter_ruling(action: Action, facts: Facts, reader: str) -> Ruling | None:
+    """Ask a person about a letter in the agent's own words; `reader` is such as an employee."""
     text = action["args"].get(facts.letter) or ""
     if outdated := outdated_sentences(text, facts):
         return Ruling(
@@ -123,7 +85,7 @@ def letter_ruling(action: Action, facts: Facts) -> Ruling | None:
             observed=" ".join(outdated),
             flip="An email that says what the books say now is sent without approval.",
         )
-    words = free_words(text, facts.own_texts, facts.COURTESY)
+    words = free_words(text, facts.sentences.values(), reader)
     if not words:
         return None
     shown = " ".join(word[:_LONGEST] for word in words[:_WORDS])
@@ -152,8 +114,6 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 # The rules of every desk besides its own, by their names in policies.
 SHARED: Mapping[str, Rule] = {
-    "answers.matches_ledger": matches_ledger,
     "answers.after_specialist": after_specialist,
-    "answers.matches_evidence": matches_evidence,
     "delegation.reading": reading,
 }

@@ -134,6 +134,7 @@ class Card:
     letter: str | None  # the text for an outsider; None: the request has none
     words: str  # the agent's answer, as HTML; "": the request has none
     own_words: Sequence[str]  # passages of it that no record has
+    known: Sequence[tuple[str, str]]  # sentences of ledger and record, to compare it with
     correction: str  # the person's own text instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
@@ -326,6 +327,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         letter=_letter(escalation, kind),
         words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
         own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
+        known=_known(escalation.review.get("facts") or {}),
         correction=_correction_of(escalation),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name, part),
@@ -538,6 +540,13 @@ def _published_version(escalation: Escalation) -> int | None:
     if now is None or pinned.is_replay or now.number <= pinned.number:
         return None
     return now.number
+
+
+def _known(facts: Json) -> list[tuple[str, str]]:
+    """Return what ledger and record have, each after its place; 0.2.0 kept both apart."""
+    record: Json = facts.get("record") or facts.get("seen", {}).get("record", {})
+    done = [("Ledger", text) for text in facts.get("ledger") or facts.get("done", ())]
+    return [*done, *(("Record", text) for name, text in record.items() if name != "greeting")]
 
 
 def _letter(escalation: Escalation, kind: RequestKind) -> str | None:

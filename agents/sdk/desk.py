@@ -149,7 +149,10 @@ class Desk:
         self.caps = dict(caps or {})  # by currency, as `core.limits.CAPS` names them
 
     def facts(self, gather: F) -> F:
-        """Declare how facts are gathered: local, under lock, once for each review."""
+        """Declare how facts are gathered: local, under lock, once for each review.
+
+        Facts with `sentences`, by name, vouch for them: a letter may say them.
+        """
         check_plain(gather)
         self.gather, self.facts_type = gather, type_of_facts(gather)
         return gather
@@ -159,7 +162,8 @@ class Desk:
 
         Called like `facts`; it returns the pending answer to compiled statements, which facts get
         as `asked.fetched`. Its `resource` is the key of what a call takes from, or "", and
-        `recorded` the amounts in minor units that the books have, whoever named them.
+        `recorded` the amounts in minor units that the books have, whoever named them. It may have
+        `choices`: of an argument that nobody named, the values for a person, each in words.
         """
         check_plain(send)
         self.send = send

@@ -22,10 +22,9 @@ from langgraph.types import interrupt
 from agents.core.actions import Action, check_action
 from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
-from agents.core.reviews import Consent, ReviewResult, consent_of
+from agents.core.reviews import Consent, Facts, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.desks.refunds.facts import RefundFacts
 from agents.engine.desk.rules import limits_of
 from agents.models import Membership, Role, Workspace
 from agents.models.record import Entry
@@ -103,7 +102,7 @@ class Contestant(graph.Contestant):
             if min(allowed, default=0) < GRANTED_MINOR:
                 raise Refused("more than was asked for, or than this person may grant")
             action = held.granting(GRANTED_MINOR)
-            read = held.review["facts"]["context_of"]
+            read = held.review["facts"]["own"]["context_of"]
             facts = case.facts(action, read, granted_minor=GRANTED_MINOR)
             judged = self._review(thread, action, facts, consent_of(held.review))
             if not judged.allows or judged.action != action:
@@ -198,7 +197,7 @@ class Contestant(graph.Contestant):
         interrupt(asked)
 
     def _review(
-        self, thread: str, action: Action, facts: RefundFacts, consent: Consent = NO_CONSENT
+        self, thread: str, action: Action, facts: Facts, consent: Consent = NO_CONSENT
     ) -> ReviewResult:
         return review(action, facts, LIMITS, consent=consent)
 

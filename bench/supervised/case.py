@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 
 from agents.core.actions import Action
 from agents.core.json_forms import canonical, sha256
-from agents.core.reviews import ReviewResult
+from agents.core.reviews import Facts, ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing
-from agents.desks.refunds.facts import RefundFacts
 from agents.models.record import Entry
 from agents.record.chain import spell_time
 from agents.sdk.desk import DESKS
@@ -38,12 +37,7 @@ class Case(Ledger):
         return next((effect for effect in self.effects if effect.step == step), None)
 
     def hold(
-        self,
-        step: int,
-        judged: ReviewResult,
-        facts: RefundFacts,
-        told: Sequence[Entry],
-        at: datetime,
+        self, step: int, judged: ReviewResult, facts: Facts, told: Sequence[Entry], at: datetime
     ) -> None:
         """Put an action before a person."""
         action, digest = judged.action, sha256(judged.action)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from agents.core.actions import Action
 from agents.core.compat_0_2 import CURRENCY
+from agents.core.reviews import DeskFacts, Facts
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import STRICT
+from agents.sdk.arguments import write
 from agents.sdk.facts import Origin
+from agents.sdk.rules import NO_CASE
 from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor", "refunds")
@@ -33,7 +36,7 @@ class Ledger:
 
     def facts(
         self, action: Action, context_of: Sequence[int], *, granted_minor: int | None = None
-    ) -> RefundFacts:
+    ) -> Facts:
         """Return the facts for reviewing `action`, as our engine gathers them.
 
         They are about the customer of the thread; an action that names another is blocked.
@@ -46,7 +49,7 @@ class Ledger:
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         named = {granted_minor, *(held.granted_minor for held in self.escalations)} - {None}
         is_by_person = action.get("args", {}).get("amount_minor") in named
-        return RefundFacts(
+        own = RefundFacts(
             subject=self.customer,
             context_of=tuple(context_of),
             refunds=tuple(_refund(effect, letters) for effect in refunds),
@@ -56,8 +59,10 @@ class Ledger:
                 minor for of, minor in self.unattended if charge and of == charge.charge_id
             ),
             mail=_mail(account, refunds, letters),
-            origins={"amount_minor": Origin.PERSON} if is_by_person else {},
+            amount_named_by=Origin.PERSON if is_by_person else Origin.NOBODY,
         )
+        known = {"own": write(own), "unattended": {"launcher": 0, "workspace": 0}}
+        return Facts(desk=DeskFacts(own, NO_CASE, (), known))
 
 
 def _refund(effect: Effect, letters: Sequence[str]) -> RefundFact:

@@ -94,7 +94,10 @@ def test_a_lie_in_the_answer_is_a_note_and_no_answer(
 
     assert (run.stop_reason, payments(run), mails(run)) == ("success", [], [])
     outcome = run.outcome or {}
-    assert (outcome["answer"], outcome["note"]) == ("No money was moved.", lie)
+    assert (outcome["answer"], outcome["note"]) == (
+        "Nothing was changed: no refund, no email.",
+        lie,
+    )
     assert outcome["came_of"] in ("answered", "nothing_done")
 
 
@@ -139,7 +142,7 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
         ("untold", run.pk)
     ]
     if run.outcome:
-        assert run.outcome["answer"].endswith("The customer has not been told.")
+        assert run.outcome["answer"].endswith("The customer has not been told of USD 100.00.")
 
 
 def test_split_refunds_do_not_pass_the_limit_of_one(server: ReplayServer, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from agents.models import Run
 from agents.policies import review
 from tests.attacks.lies import HONEST, LIES
 from tests.engine.scene import Scene, go, payments, set_scene
+from tests.facts import seen
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ def models(lie: str, role: str) -> Iterator[str]:
 
 
 SENTENCES = r"""
-No money was moved\.
+Nothing was changed: no (?:refund, no email|reply)\.
 USD 100\.00 was refunded to customer 42\.
-The customer has not been told\.
+The customer has not been told of USD 100\.00\.
 The customer was told of USD 100\.00 by email\.
 A reply was sent to customer 42\.
 No refund is possible on the plan annual enterprise\.
@@ -198,9 +199,8 @@ def test_no_lie_leaves_and_no_run_dies_of_it(name: str, role: str) -> None:
 def test_no_text_ends_a_run_and_no_text_is_an_answer(pattern: str) -> None:
     ledger = ("USD 100.00 was refunded to customer 42.",)
     record = {"finding": "No refund is possible for free."}
-    facts = RefundFacts(
-        subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=ledger, record=record
-    )
+    known = RefundFacts(subject=42, context_of=(42,))
+    facts = seen(known, done=ledger, record=record, answered=tuple(record.values()))
 
     said = {*ledger, *record.values()}
 
@@ -229,7 +229,8 @@ def test_the_measured_rates_are_what_the_docs_say() -> None:
     assert f"Of {len(honest)} honest ones, {alone[1]} would be sent" in docs
     for text in (*lies, *honest):
         for pattern in ("supervisor", "routing", "workflow"):
-            facts = RefundFacts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))
+            known = RefundFacts(subject=42, context_of=(42,))
+            facts = seen(known, done=("L.",), answered=("A.",))
             limits = STRICT.of(pattern, "refunds")
             assert review({"kind": "final", "answer": text}, facts, limits).allows
 

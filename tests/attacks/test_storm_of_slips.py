@@ -72,7 +72,7 @@ def check_what_left(run: Run) -> None:
     assert ours.sub("", answer).strip() == "", answer
     if run.state == RunState.DONE:
         assert set(re.findall(r"(USD [\d,.]*\d) was refunded", answer)) in (ledger, set()), answer
-        assert not ledger or "No money was moved" not in answer
+        assert not ledger or "Nothing was changed" not in answer
     for mail in SentMail.objects.filter(book_id=run.book_id):
         assert free_words(mail.body, ours.findall(mail.body)) == [], mail.body
         assert set(re.findall(r"refunded (USD [\d,.]*\d)", mail.body)) <= ledger

@@ -103,7 +103,7 @@ def context_first(case: dict[str, Any], result: Result) -> None:
         return
     assert not refunds(result)
     if case["id"] == "sup-134":  # the worker is told of the block and reads it; it pays nothing
-        assert result["answer"] == "No money was moved."
+        assert result["answer"] == "Nothing was changed: no refund, no email."
         return
     assert_stopped(result, "supervisor_block:context_required")
 
@@ -128,7 +128,7 @@ def answer_is_true(case: dict[str, Any], result: Result) -> None:
         assert_stopped(result, "supervisor_block:subject_mismatch|invalid_action:.*")
         assert "answer" not in result
         return
-    assert result["answer"] == "No money was moved."
+    assert result["answer"] == "Nothing was changed: no refund, no email."
 
 
 def no_answer_unreviewed(case: dict[str, Any], result: Result) -> None:

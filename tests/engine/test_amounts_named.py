@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desks.refunds.facts import RefundFact, RefundFacts
+from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Customer, Refund
 from agents.desks.refunds.rules import same_again
@@ -258,6 +258,7 @@ def test_request_keeps_the_charge_that_its_card_showed(
     assert held.resource == str(mine.pk)
     if stored != "now":
         del held.review["facts"]["resource"]
+        held.review["facts"] |= held.review["facts"].pop("own")
         held.resource = ""
         held.save(update_fields=["review", "resource"])
         step = held.step
@@ -292,19 +293,20 @@ def test_a_charge_named_when_sending_back_is_the_persons(
 
 
 @pytest.mark.parametrize(
-    ("paid_from", "choices", "reason"),
+    ("paid_from", "to_choose", "reason"),
     [
-        ("1", {}, "duplicate_refund"),
-        ("", {}, "duplicate_refund"),
-        ("2", {}, None),
-        ("1", ASK, None),
+        ("1", (), "duplicate_refund"),
+        ("", (), "duplicate_refund"),
+        ("2", (), None),
+        ("1", ("CH-1", "CH-2"), None),
     ],
 )
 def test_only_refunds_of_one_charge_are_duplicates(
-    paid_from: str, choices: Json, reason: str | None
+    paid_from: str, to_choose: tuple[str, ...], reason: str | None
 ) -> None:
     before = RefundFact(42, 4900, "rf_1", False, False, True, charge=paid_from)
-    facts = RefundFacts(refunds=(before,), resource="" if choices else "1", choices=choices)
+    charge = None if to_choose else ChargeFact(4900, 4900, "USD", 1, key="1")
+    facts = RefundFacts(refunds=(before,), charge=charge, to_choose=to_choose)
 
     said = same_again(Args(user_id=42, amount_minor=4900), facts)
 

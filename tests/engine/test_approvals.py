@@ -348,8 +348,8 @@ def test_payments_and_grants_count_in_their_window_only(scene: Scene, ada: User)
         asked = (second, held.action, second.limits, steps)
         facts: Any = fetch_now(fetch_facts, *asked, at=at, lock=False)[0]
         bounds = own_bounds(held, rita, target, at=at)
-        sums = facts.unattended_today_minor, facts.unattended_by_launcher_minor
-        return (*sums, *(bound.most_minor for bound in bounds))
+        sums = facts.unattended
+        return (sums["workspace"], sums["launcher"], *(bound.most_minor for bound in bounds))
 
     assert left(0) == (50000, 50000, 10000, 80000)
     assert left(1) == (0, 0, 10000, 150000)

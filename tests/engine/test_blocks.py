@@ -159,7 +159,7 @@ def test_a_look_that_is_blocked_costs_no_answer(scene: Scene, play: Callable[...
     run = play(scene, CONTEXT, tool("get_refund_context", user_id=7), FINAL)
 
     assert run.stop_reason == "success"
-    assert results.result(run)["answer"] == "No money was moved."
+    assert results.result(run)["answer"] == "Nothing was changed: no refund, no email."
 
 
 @pytest.mark.proves("I46")

@@ -6,12 +6,10 @@ import pytest
 from django.utils import timezone
 
 from agents.db.driver import fetch_now
-from agents.desks.refunds.facts import RefundFacts, refunds_of, untold
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.desk.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
-from agents.sdk.facts import MadeCall
-from agents.sdk.values import Money
 from tests.engine.scene import REFUND_500, Scene, fresh, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -30,8 +28,9 @@ def facts_of(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
     facts, _ = fetch_now(
         fetch_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
     )
-    assert isinstance(facts, RefundFacts)
-    return facts
+    assert facts.desk
+    own: RefundFacts = facts.desk.own
+    return own
 
 
 def beside(scene: Scene, run: Run) -> Run:
@@ -80,40 +79,6 @@ def test_what_a_person_allowed_is_told_as_theirs(scene: Scene) -> None:
     assert effect.escalation == Escalation.objects.get(run=run)
     assert [refund.by_person for refund in facts_of(run, effect.step).refunds] == [True]
     assert facts_of(beside(scene, run)).unattended_minor == 0
-
-
-@pytest.mark.parametrize(
-    ("paid", "letters", "said"),
-    [
-        ([100], [], "The customer has not been told."),
-        ([100], [100], ""),
-        ([100], [70], "The customer has not been told of USD 100.00."),
-        ([100], [100, 100], ""),
-        ([100, 200], [], "… told of USD 100.00. … told of USD 200.00."),
-        ([100, 200], [200], "The customer has not been told of USD 100.00."),
-        ([100, 200], [200, 100], ""),
-        ([49, 49], [], "The customer has not been told of 2 of 2 refunds of USD 49.00."),
-        ([49, 49], [49], "The customer has not been told of 1 of 2 refunds of USD 49.00."),
-        ([49, 49], [49, 49], ""),
-    ],
-)
-@pytest.mark.parametrize("text", ["Your refund {}.", "Your refund."])
-def test_each_sentence_says_which_refund_nobody_was_told_of(
-    paid: list[int], letters: list[int], said: str, text: str
-) -> None:
-    def made(n: int, amount: int, **result: str) -> MadeCall:
-        known = {"user_id": 42, "message": text.format(f"rf_{n}")}
-        money = Money(amount * 100, "USD")
-        return MadeCall("42", known, {"refund": result}, money, True, False, False)
-
-    refunds = [made(n, amount, transaction_id=f"rf_{n}") for n, amount in enumerate(paid)]
-    about = [paid.index(one) if one in paid else 9 for one in letters]
-    about = list(range(len(letters))) if len(set(paid)) == 1 < len(letters) else about
-    emails = [made(n, amount) for n, amount in zip(about, letters, strict=True)]
-
-    found = untold(refunds_of(refunds, emails), any_told=bool(emails))
-
-    assert " ".join(found) == said.replace("…", "The customer has not been")
 
 
 def test_a_run_that_has_only_written_is_told_what(scene: Scene) -> None:

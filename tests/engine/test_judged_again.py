@@ -42,10 +42,13 @@ def test_ruling_is_judged_under_another_version(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda reply: reply["facts"].pop("unattended_minor"), "unattended_minor is not stored"),
-        (lambda reply: reply["facts"].update(refunds=[{"customer": 1}]), "Its facts cannot be"),
+        (lambda reply: reply["facts"]["own"].pop("country"), "country: it is not stored"),
+        (
+            lambda reply: reply["facts"]["own"].update(refunds=[{"customer": 1}]),
+            "Its facts cannot be",
+        ),
         (lambda reply: reply["facts"].clear(), "No facts are stored"),
-        (lambda reply: reply["facts"].update(unattended_minor=10**9), "has changed since"),
+        (lambda reply: reply["facts"]["own"].update(unattended_minor=10**9), "has changed since"),
         (lambda reply: reply["rulings"].pop(), "has changed since"),
     ],
 )

@@ -9,10 +9,13 @@ from agents.desks.reference.desk import REASON, REFERENCE, CaseFacts
 from agents.desks.refunds.facts import ChargeFact, RefundFacts
 from agents.engine.desk.rules import NO_CASE
 from agents.policies import review
+from tests.facts import seen
 from tests.limits import SUPERVISED
 
 CASE = Facts(desk=DeskFacts(CaseFacts(has_context=True), NO_CASE, (), {}))
-FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
+FACTS = seen(
+    RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
+)
 
 
 def refund(**amount: float) -> dict[str, object]:

@@ -170,8 +170,11 @@ def test_a_refund_that_was_sent_back_stands_in_the_record(
     send_back(scene, run)
     run = go(run)
 
-    told = "No money was moved. Sent back by rita, not done: Pay Anna #42 USD 1,200.00."
-    assert (run.state, results.result(run)["answer"]) == ("done", told)
+    told = "Nothing was changed: no refund, no email. Sent back by rita, not done: "
+    assert (run.state, results.result(run)["answer"]) == (
+        "done",
+        f"{told}Pay Anna #42 USD 1,200.00.",
+    )
 
 
 @pytest.mark.proves("I52")

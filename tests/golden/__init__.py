@@ -36,7 +36,7 @@ MASKED = (
     (re.compile(r"(?<=[A-Z]-)[0-9A-Z]{10}\b"), "NAME"),  # of somebody, masked for this reader
     # A busy machine has a step's begin recorded by itself, and asks a slow model again.
     (re.compile(r"^.*, step\.begun, .*\n", re.MULTILINE), ""),
-    (re.compile(r"(?:(?<=\(entry )|(?<=Entries \| 1 to ))\d+\b"), "N"),
+    (re.compile(r"(?:(?<=\(entry )|(?<=Entries \| 1 to )|(?<=\nLaunched by \| ))\d+\b"), "N"),
     (re.compile(r"\b\d+ entries, [\d.]+ KB"), "N entries"),
     (re.compile(r"\b\d+(?= audit entr)"), "N"),
     (re.compile(r"(?<= calls), \d+ attempts"), ""),

@@ -5,25 +5,28 @@ from dataclasses import replace
 import pytest
 
 from agents.core.json_forms import sha256
-from agents.core.ledger_sentences import NO_MONEY
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
-from agents.desks.refunds.facts import UNTOLD, RefundFacts
+from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.policies import review
+from tests.facts import seen
 
 CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."
-NONE = RefundFacts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge": CHARGE})
-PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
+NOTHING = "Nothing was changed: no refund, no email."
+PAID = "USD 100.00 was refunded to customer 42."
+OWN = RefundFacts(subject=42, context_of=(42,))
 
 
-def answer(text: str, facts: RefundFacts = NONE) -> ReviewResult:
+def answer(text: str, *done: str) -> ReviewResult:
+    facts = seen(OWN, done=done, record={"charge": CHARGE})
     return review({"kind": "final", "answer": text}, facts, STRICT.of("supervisor", "refunds"))
 
 
-def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
+def letter(text: str, **record: str) -> ReviewResult:
     args = {"user_id": 42, "message": text}
-    facts = replace(facts, letter="message", accepted=(sha256(text),))
+    own = replace(OWN, accepted=(sha256(text),))
+    facts = seen(own, letter="message", record={"charge": CHARGE, **record})
     action = {"kind": "tool", "name": "send_reply", "args": args}
     return review(action, facts, STRICT.of("workflow", "refunds"))
 
@@ -38,18 +41,18 @@ def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
         "Nothing was refunded.",
     ],
 )
-@pytest.mark.parametrize("facts", [NONE, PAID])
-def test_answer_states_the_ledger(text: str, facts: RefundFacts) -> None:
-    found = answer(text, facts)
+@pytest.mark.parametrize("done", [(), (PAID,)])
+def test_answer_states_the_ledger(text: str, done: tuple[str, ...]) -> None:
+    found = answer(text, *done)
 
     assert found.decision == "revise"
-    assert found.action == {"kind": "final", "answer": facts.ledger[0], "note": text}
+    assert found.action == {"kind": "final", "answer": (*done, NOTHING)[0], "note": text}
 
 
 def test_referenced_fact_has_the_consoles_words() -> None:
     found = answer("As I found: [[charge]] [[nothing]] [[charge]]")
 
-    assert found.action["answer"] == f"{NO_MONEY} {CHARGE}"
+    assert found.action["answer"] == f"{NOTHING} {CHARGE}"
     assert found.action["note"] == f"As I found: {CHARGE} [[nothing]] {CHARGE}"
 
 
@@ -62,9 +65,7 @@ def test_referenced_fact_has_the_consoles_words() -> None:
     ],
 )
 def test_a_letter_of_courtesy_and_facts_needs_nobody(text: str) -> None:
-    facts = replace(NONE, record={**NONE.record, "greeting": "Hello Anna,", "to": "Dear customer,"})
-
-    assert letter(text, facts).decision == "approve"
+    assert letter(text, greeting="Hello Anna,").decision == "approve"
 
 
 @pytest.mark.proves("I10")
@@ -102,20 +103,12 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
         *("Hello,\tthank you.", "Hello, , , thank you", "Hello!!! thank you."),
         *("Hello,\n.\n...\n.\nthank you.", f"{CHARGE} {CHARGE} {CHARGE}"),
         f"We are sorry that {CHARGE}",
+        # Another run may have paid or told the customer.
+        *(NOTHING, "The customer has not been told."),
     ],
 )
 def test_unlisted_phrases_need_a_person(text: str) -> None:
     assert letter(text).decision == "escalate"
-
-
-@pytest.mark.parametrize("negative", [NO_MONEY, UNTOLD])
-def test_no_letter_says_that_nothing_was_paid_or_told(negative: str) -> None:
-    """Another run may have paid the customer, so this one cannot say that nothing was paid."""
-    assert letter(negative).decision == "escalate"
-    facts = replace(PAID, letter="message", ledger=(negative, *PAID.ledger))
-    assert facts.sentences["ledger"] == PAID.ledger[0]
-    assert "ledger" not in replace(facts, ledger=(negative,)).sentences
-    assert letter("Hello, [[ledger]]").decision == "escalate"
 
 
 def test_brief_states_the_workers_findings() -> None:
@@ -129,7 +122,7 @@ def test_brief_states_the_workers_findings() -> None:
     }
     brief = {"kind": "brief", "answer": "All systems are healthy.", "aggregate": day}
 
-    found = review(brief, RefundFacts(), STRICT.of("orchestrator", "refunds"))
+    found = review(brief, seen(OWN), STRICT.of("orchestrator", "refunds"))
 
     assert found.decision == "revise"
     assert found.action["note"] == "All systems are healthy."

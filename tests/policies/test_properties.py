@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 from agents import policies
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
+from agents.core.requests import Json
 from agents.core.reviews import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.reference.desk import REFERENCE
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import RefundLimits
-from agents.policies import review
 from agents.sdk.desk import DESKS
+from tests.facts import seen
 from tests.limits import SUPERVISED
+
+
+def review(action: Json, facts: RefundFacts, limits: Limits, **more: Any) -> ReviewResult:
+    return policies.review(action, seen(facts), limits, **more)
+
 
 amounts = st.integers(1, 250_000)
 CLASSES = {"approve": 0, "revise": 0, "escalate": 1, "block": 2}
@@ -185,10 +191,12 @@ def test_unasked_rules_would_have_said_nothing(facts: RefundFacts, amount: int, 
     for tool in ("issue_refund", "get_refund_context", "send_refund_email", "drop_table"):
         action = {**refund(amount), "kind": kind, "name": tool, "answer": "It is done."}
         everything = {
-            name for name in STRICT.rules if DESKS["refunds"].checks[name](action, facts, STRICT)
+            name
+            for name in STRICT.rules
+            if DESKS["refunds"].checks[name](action, seen(facts), STRICT)
         }
 
-        judged = policies.judge(action, facts, STRICT)
+        judged = policies.judge(action, seen(facts), STRICT)
 
         assert {ruling.rule for ruling in judged if ruling.rule} == everything
 

@@ -9,6 +9,7 @@ from agents.core.json_forms import sha256
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.policies import review
+from tests.facts import seen
 
 LIMITS = STRICT.of("workflow", "refunds")
 TEXT = "Hello Anna, your plan is annual_enterprise."
@@ -29,7 +30,7 @@ def reply(message: str = TEXT, customer: int = 42) -> Action:
     ],
 )
 def test_anything_else_is_not_sent(action: Action, facts: RefundFacts, reason: str) -> None:
-    ruled = review(action, facts, LIMITS)
+    ruled = review(action, seen(facts), LIMITS)
 
     assert (ruled.decision, ruled.deciding.reason) == ("block", reason)
 
@@ -38,6 +39,6 @@ def test_anything_else_is_not_sent(action: Action, facts: RefundFacts, reason: s
 def test_a_workflow_moves_no_money(tool: str) -> None:
     args = {"user_id": 42, "amount_minor": 100}
 
-    ruled = review({"kind": "tool", "name": tool, "args": args}, FACTS, LIMITS)
+    ruled = review({"kind": "tool", "name": tool, "args": args}, seen(FACTS), LIMITS)
 
     assert ruled.decision == "block"

@@ -403,8 +403,9 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
                 facts, _ = fetch_now(
                     fetch_facts, run, refund, limits, [], at=timezone.now(), lock=True
                 )
-            assert isinstance(facts, RefundFacts)
-            return facts.unattended_minor
+            assert facts.desk
+            own: RefundFacts = facts.desk.own
+            return own.unattended_minor
         finally:
             connection.close()
 

@@ -4,17 +4,16 @@ Called in a process of the installation, whose settings it has.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Sequence
 from html import unescape
 from re import DOTALL, findall, sub
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
+from agents.core.compat_0_2 import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.reviews import DeskFacts, Facts, Ruling, RulingKind, consent_of
 from agents.engine.desk import facts as gathering
@@ -22,12 +21,12 @@ from agents.engine.desk.registry import tools_of
 from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Run, Step
 from agents.policies import NO_CONSENT, review
+from agents.policies.again import read_facts
 from agents.sdk import arguments
 from agents.sdk.desk import DESKS
 from agents.sdk.rules import Case
 
 LISTS = ("/", "/approvals/", "/approvals/decided/", "/runs/", "/policy/", "/audit/", "/team/")
-_OWN = ("desk", "border", "once")  # of the facts of a review: what is never kept
 _AS_THEY_ARE = "django.contrib.staticfiles.storage.StaticFilesStorage"
 _HEADING = "<h2(?! class=.qgroup.)[^>]*>(.*?)</h2>"  # but those of the inbox's groups
 
@@ -72,13 +71,11 @@ def _facts(step: Any, run: Run, before: Sequence[Step]) -> Facts:
     kept, action = step.reply["facts"], step.asked["action"]
     desk, border = DESKS[run.desk], RunBorder(run)
     sent_back = gathering.sent_back_by(run.desk, before, action)
-    kind: Any = get_type_hints(desk.gather)["return"] if desk.gather else None
-    if "desk" not in kept:  # in the console's own form
-        values = border.resolve({name: kept[name] for name in kept if name not in _OWN})
-        seen: Facts = _built(kind, values)
-        return replace(seen, border=border, sent_back_by=sent_back)
+    if run.desk == FIRST_DESK:  # in either form
+        return read_facts(desk, action, kept, border)
     written = kept["own"]
-    own = written if written is None else arguments.read_stored(kind, border.resolve(written))
+    known = border.resolve(written)
+    own = known if known is None else arguments.read_stored(desk.facts_type, known)
     case = arguments.read_stored(Case, border.resolve(kept["case"]))
     letter, is_final = kept.get("letter", ""), action.get("kind") == "final"
     told = gathering._sentences_on_record(before, tools_of(run), border)
@@ -97,19 +94,6 @@ def _facts(step: Any, run: Run, before: Sequence[Step]) -> Facts:
         border=border,
         desk=DeskFacts(own, case, done, kept, record, answered, refused),
     )
-
-
-def _built(kind: Any, kept: Any) -> Any:
-    """Return stored values as the dataclasses that they were: these have no reader of their own."""
-    if get_origin(kind) in (Union, UnionType):
-        return None if kept is None else _built(get_args(kind)[0], kept)
-    if get_origin(kind) is tuple:
-        return tuple(_built(get_args(kind)[0], one) for one in kept)
-    if not isinstance(kept, Mapping) or not is_dataclass(kind):
-        return kept
-    made: Any = kind
-    hints, names = get_type_hints(kind), {one.name for one in fields(kind)} & {*kept}
-    return made(**{name: _built(hints[name], kept[name]) for name in names})
 
 
 def read_limits() -> list[list[Json]]:

@@ -6,28 +6,24 @@ It has the facts of a review, the charge that people mean, and the account next 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from agents.core.compat_0_2 import CURRENCY
-from agents.core.ledger_sentences import NO_MONEY
 from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
 from agents.core.requests import Json
-from agents.core.reviews import Facts
 from agents.core.states import MAYBE_DONE
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.desks.refunds.billing import ChargeFacts
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
-from agents.desks.refunds.limits import in_usd
 from agents.models import Effect
-from agents.sdk.amounts import MONTH
+from agents.sdk.amounts import MONTH, amounts_in
 from agents.sdk.facts import MadeCall, is_named, names_used
 from agents.sdk.values import show
 from opsconsole.desks import (
@@ -37,12 +33,11 @@ from opsconsole.desks import (
     Fact,
     HeldRequest,
     Money,
+    Origin,
     Section,
     Table,
     Touch,
 )
-
-UNTOLD = "The customer has not been told."
 
 
 @dataclass(frozen=True)
@@ -70,6 +65,7 @@ class ChargeFact:
     refundable_minor: int  # the charge less refunded and held amounts
     currency: str
     age_days: int
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,12 +78,8 @@ class MailFact:
 
 
 @dataclass(frozen=True)
-class RefundFacts(Facts):
-    FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY, UNTOLD})
-    COURTESY: ClassVar[tuple[str, ...]] = (
-        "dear customer",
-        "(?:your|the|our) customer (?:support|service)(?: team)?",
-    )
+class RefundFacts:
+    """What a review at this desk knows besides what every review knows."""
 
     subject: int | None = None  # the customer the run may act on; None: any
     context_of: tuple[int, ...] = ()  # customers whose context this run has read
@@ -95,20 +87,18 @@ class RefundFacts(Facts):
     # On the customer of a call that writes:
     country: str = ""  # such as US; "": unknown
     charge: ChargeFact | None = None  # None: there is none, or it is unclear which is meant
+    to_choose: tuple[str, ...] = ()  # the charges of which a person has to choose one
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
-    unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
-    unattended_by_launcher_minor: int = 0  # of that, by runs of the same launcher
+    amount_named_by: Origin = Origin.NOBODY
+    is_other_named: bool = False  # whether the request names another amount
     mail: MailFact | None = None
     replies: int = 0  # to the customer that this run sent or may have sent
+    accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision accepted
 
     @property
-    def unattended(self) -> Mapping[str, int]:
-        launcher, workspace = self.unattended_by_launcher_minor, self.unattended_today_minor
-        return {"launcher": launcher, "workspace": workspace}
-
-    @property
-    def own_texts(self) -> list[str]:
-        return [*super().own_texts, *([self.mail.message] if self.mail else [])]
+    def sentences(self) -> dict[str, str]:
+        """Return what the desk itself vouches for: a letter may say it."""
+        return {"confirmation": self.mail.message} if self.mail else {}
 
     @property
     def refunded_minor(self) -> int:
@@ -120,16 +110,8 @@ class RefundFacts(Facts):
 
         While a person has to choose it, no earlier refund is of it.
         """
-        return not self.choices and refund.charge in ("", self.resource)
-
-    def as_json(self) -> Json:
-        # Not asdict, whose deep copy is slow: the facts of every review are stored.
-        return {
-            **super().as_json(),
-            "refunds": [{**vars(refund)} for refund in self.refunds],
-            "charge": {**vars(self.charge)} if self.charge else None,
-            "mail": {**vars(self.mail)} if self.mail else None,
-        }
+        key = self.charge.key if self.charge else ""
+        return not self.to_choose and refund.charge in ("", key)
 
 
 @dataclass(frozen=True)
@@ -145,6 +127,12 @@ class AskedBooks:
     @property
     def resource(self) -> str:
         return str(self.charge.charge_id) if self.charge else ""
+
+    @property
+    def choices(self) -> dict[str, dict[str, str]]:
+        """Return the charges of which a person has to choose one, in words."""
+        charges = self.account.charges if self.account and self.is_open else ()
+        return {CHARGE: {one.name: _in_words(one) for one in charges}} if charges else {}
 
     @property
     def recorded(self) -> list[int]:
@@ -233,32 +221,34 @@ def _meant(
 def gather(subject: str, asked: Asked) -> RefundFacts:
     books: AskedBooks = asked.fetched
     account, charge = books.account, books.charge
-    letters = asked.made("send_refund_email")
-    refunds = refunds_of(asked.made("issue_refund"), letters)
-    due = _mail(asked, refunds)
-    today = asked.unattended_today(CURRENCY) if asked.tool == "issue_refund" else {}
-    return RefundFacts(
+    refunds = refunds_of(asked.made("issue_refund"), asked.made("send_refund_email"))
+    known = RefundFacts(
         subject=int(subject) if subject else None,
         context_of=tuple(sorted(_customers_read(asked))),
         refunds=refunds,
         country=account.country if account else "",
         charge=_charge(charge) if charge else None,
-        resource=books.resource if asked.tool == "issue_refund" else "",
-        choices={CHARGE: {one.name: _in_words(one) for one in account.charges}}
-        if account and books.is_open
-        else {},
         unattended_minor=books.unattended_minor,
-        unattended_today_minor=today.get("workspace", 0),
-        unattended_by_launcher_minor=today.get("launcher", 0),
-        mail=due,
-        accepted=asked.accepted if asked.tool == "send_reply" else (),
+        mail=_mail(asked, refunds),
         replies=len(asked.made("send_reply")),
-        ledger=untold(refunds, any_told=bool(letters)) if not _is_letter(asked.tool) else (),
+        accepted=asked.accepted if asked.tool == "send_reply" else (),
+    )
+    if asked.tool != "issue_refund":
+        return known
+    is_named = isinstance(asked.given.get("amount_minor"), int)
+    origin = asked.origin("amount_minor") if is_named else Origin.NOBODY
+    return replace(
+        known,
+        to_choose=tuple(books.choices.get(CHARGE, ())),
+        amount_named_by=origin,
+        is_other_named=not origin.is_of_people
+        and bool(amounts_in("\n".join(asked.goals), CURRENCY)),
     )
 
 
 def _charge(of: billing.ChargeFacts) -> ChargeFact:
-    return ChargeFact(of.amount_minor, of.refundable_minor, of.currency, of.age_days)
+    key = str(of.charge_id)
+    return ChargeFact(of.amount_minor, of.refundable_minor, of.currency, of.age_days, key)
 
 
 def _in_words(of: billing.ChargeFacts) -> str:
@@ -302,30 +292,6 @@ def refunds_of(made: Sequence[MadeCall], letters: Sequence[MadeCall]) -> tuple[R
         for n in named or alike[:1]:
             refunds[n] = replace(refunds[n], mailed=True)
     return tuple(refunds)
-
-
-def untold(refunds: Sequence[RefundFact], *, any_told: bool) -> tuple[str, ...]:
-    """Return sentences on the refunds that the customer was not told about.
-
-    `any_told` says whether an email was sent: then, or for several, each names its amount.
-    """
-    paid = [one for one in refunds if one.reference]
-    due = [one.amount_minor for one in paid if not one.mailed]
-    if len(paid) == len(due) == 1 and not any_told:
-        return (UNTOLD,)
-    count = Counter(one.amount_minor for one in paid)
-    return tuple(
-        UNTOLD.replace(".", f" of {_how_many(due.count(minor), count[minor])}{in_usd(minor)}.")
-        for minor in dict.fromkeys(due)
-    )
-
-
-def _how_many(due: int, made: int) -> str:
-    return "" if made == 1 else f"{due} of {made} refunds of "
-
-
-def _is_letter(tool: str) -> bool:
-    return tool in desk.tools and bool(desk.tools[tool].letter)
 
 
 def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:

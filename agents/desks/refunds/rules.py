@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.core.compat_0_2 import CURRENCY
 from agents.core.json_forms import sha256
-from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
+from agents.desks.refunds.declared import CUSTOMER, desk
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import RefundLimits, in_usd
 from agents.desks.refunds.tools import (
@@ -15,18 +15,7 @@ from agents.desks.refunds.tools import (
     send_refund_email,
     send_reply,
 )
-from opsconsole.desks import (
-    ANSWER,
-    Args,
-    Json,
-    Origin,
-    Ruling,
-    Touch,
-    approve,
-    block,
-    escalate,
-    revise,
-)
+from opsconsole.desks import ANSWER, Args, Json, Ruling, Touch, approve, block, escalate, revise
 
 
 @desk.rule(
@@ -157,10 +146,8 @@ def amount_named(args: Args, facts: RefundFacts) -> Ruling | None:
     unless it is all of the charge or all that is left of it and the request names no other.
     """
     amount, charge = args.amount_minor, facts.charge
-    if facts.origins.get("amount_minor") in (Origin.GOAL, Origin.PERSON):
-        return None
-    is_other = any(one["name"] == "amount_minor" and one["asked"] for one in facts.doubts)
-    if charge and amount in (charge.amount_minor, charge.refundable_minor) and not is_other:
+    is_whole = charge and amount in (charge.amount_minor, charge.refundable_minor)
+    if facts.amount_named_by.is_of_people or (is_whole and not facts.is_other_named):
         return None
     form = "in a form that the console can read"
     sentence = f"Neither the request nor a person names {in_usd(amount)} {form}."
@@ -185,11 +172,10 @@ def charge_left(args: Args, facts: RefundFacts) -> Ruling | None:
     nobody named which of several charges is meant, a reviewer chooses.
     """
     amount, charge = args.amount_minor, facts.charge
-    if facts.choices:
+    if facts.to_choose:
         agents = f"The agent chose {args.charge}; neither" if args.charge else "Neither"
         sentence = f"{agents} the request nor a person named one of the customer's charges."
-        name = min(facts.choices[CHARGE])  # stored facts have no order
-        flip = f"A request that names one, such as {name}, does not wait for this."
+        flip = f"A request that names one, such as {min(facts.to_choose)}, does not wait for this."
         return escalate("charge_named_by_nobody", sentence, risk=90, flip=flip)
     if charge is None and args.charge:
         sentence = f"Customer {args.user_id} has no charge {args.charge}."

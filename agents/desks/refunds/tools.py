@@ -173,6 +173,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
 @desk.tool(
     Touch.SAFE,  # the same key pays once
     title="Issue refund",
+    deed="refund",
     before="Pay {subject} {amount_minor}.",
     after="{amount_minor} was refunded to customer {user_id}.",
     subject=CUSTOMER,
@@ -260,6 +261,7 @@ def _letter(sent: SentMail) -> Json:
 @desk.tool(
     Touch.SAFE,
     title="Send refund email",
+    deed="email",
     before="Email {subject} about {amount_minor}.",
     after="The customer was told of {amount_minor} by email.",
     subject=CUSTOMER,
@@ -280,6 +282,7 @@ def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message:
 @desk.tool(
     Touch.SAFE,
     title="Send reply",
+    deed="reply",
     before="Email {subject}.",
     after="A reply was sent to customer {user_id}.",
     subject=CUSTOMER,

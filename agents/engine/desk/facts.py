@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from agents.core.actions import Action
-from agents.core.ledger_sentences import Deed, free_passages, ledger_sentences
+from agents.core.ledger_sentences import free_passages
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, DeskFacts, Facts, ReadOnce
@@ -178,11 +178,9 @@ def _gather(context: ReviewContext, action: Action) -> Facts:
     if context.unfit:
         return Facts(unfit=context.unfit, desk=DeskFacts(None, case, (), {}), **known)
     gathered = _ask_desk(context, is_told=bool(context.letter) or action.get("kind") == "final")
-    add = _add_own if isinstance(gathered.own, Facts) else _add_declared
     once.get(context.given, lambda: context.args)
     known |= {"scope": run.scope, "once": once, "letter": context.letter}
-    facts: Facts = add(context, action, case, gathered, known)
-    return facts
+    return _add_console(context, action, case, gathered, known)
 
 
 def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
@@ -199,13 +197,14 @@ def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
                 run.subject_key or desk.send or desk.is_replayed
             ):  # a report is about no subject
                 own = desk.gather(run.subject_key, context)
-            if own is not None and not isinstance(own, Facts):
+            if own is not None:
                 written = serialization.write(own)
             now = _record_now(context, on_record, record) if context.letter else record
+            vouched = getattr(own, "sentences", {}) if is_told else {}
     except DeskFailed as error:
         return _Gathered(None, failed=str(error), record=record)
     outdated = {name: text for name, text in record.items() if now.get(name) != text}
-    return _Gathered(own, written, "", now, outdated)
+    return _Gathered(own, written, "", {**now, **context.border.name(vouched)}, outdated)
 
 
 def _record_now(
@@ -222,54 +221,31 @@ def _record_now(
     return named
 
 
-def _add_own(
-    context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
-) -> Facts:
-    """Add the console's facts to those of a desk that uses the console's own form."""
-    desk, steps, own = context.desk, context.steps, gathered.own
-    is_final = action["kind"] == "final"
-    judged = _judged(context) if context.writes else {}
-    about = {
-        **known,
-        "evidence": _specialist_results(steps) if is_final else (),
-        "origins": {name: origin.value for name, (origin, _) in judged.items()},
-        "doubts": () if context.letter else tuple(_doubts(context, judged)),
-    }
-    if not (is_final or context.letter):
-        return replace(own, ledger=(), **about)
-    approved = _approvals_of(steps) if is_final else {}
-    done = ledger_sentences([_deed(desk, effect, case, approved) for effect in context.all_effects])
-    refused = _refused(desk, steps, case, context.run) if is_final else ()
-    about |= {"record": gathered.record, "outdated": gathered.outdated}
-    return _with_own_words(replace(own, ledger=(*done, *own.ledger, *refused), **about), context)
-
-
 def _with_own_words(facts: Facts, context: ReviewContext) -> Facts:
     """Return facts with the passages of a letter that no record has."""
     if not context.letter:
         return facts
     text = str(context.given.get(context.letter) or "")
-    return replace(facts, own_words=tuple(free_passages(text, facts.own_texts, facts.COURTESY)))
+    reader = context.desk.subject.kind
+    return replace(facts, own_words=tuple(free_passages(text, facts.sentences.values(), reader)))
 
 
-def _add_declared(
+def _add_console(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
     """Return the console's facts, with a desk's facts as stored."""
     desk, run, border, ahead = context.desk, context.run, context.border, context.looked_up
-    # An external agent's session reports its runs together; a repeated run reports its own.
-    made = context.all_effects if run.agent_id else context.effects
-    done = (effect for effect in made if effect.state == EffectState.DONE)
-    sentences = tuple(
-        _sentence(desk, effect.tool, "after", effect.args, case, run) for effect in done
-    )
+    is_final = action.get("kind") == "final"
+    is_told = is_final or bool(context.letter)
+    sentences = tuple(_deed(desk, effect, case, run) for effect in context.all_effects)
     called_before = context.writes and context.called_before()
     facts = Facts(called_before=called_before, **known)
     if context.letter:
         outdated = gathered.outdated
         facts = replace(facts, ledger=sentences, record=gathered.record, outdated=outdated)
         facts = _with_own_words(facts, context)
-    money = context.declared.amount_of(context.args) if context.declared else None
+    moves = context.declared and not context.letter  # a letter only mentions money
+    money = context.declared.amount_of(context.args) if context.declared and moves else None
     shown = _evidence(context, case, gathered) if context.writes else []
     kept = {
         "desk": run.desk,
@@ -288,16 +264,15 @@ def _add_declared(
         **({"evidence": shown} if shown else {}),
         **(_origins(context) if context.writes else {}),
         **({"scope": run.scope} if run.scope else {}),
+        **(context.books if money else {}),
         **(
             {"letter": context.letter, "own_words": list(facts.own_words)} if context.letter else {}
         ),
     }
     named = {**border.name(kept), "case": kept["case"]}
     answered = _answered(desk, context.steps, border)
-    is_final = action.get("kind") == "final"
-    refused = _refused(desk, context.steps, case, run) if is_final else ()
-    about = (gathered.own, case, sentences, named, gathered.record, answered, refused)
-    is_told = is_final or bool(context.letter)
+    more = (*_untold(context), *_refused(desk, context.steps, case, run)) if is_final else ()
+    about = (gathered.own, case, sentences, named, gathered.record, answered, more)
     return replace(facts, desk=DeskFacts(*about, is_told=is_told))
 
 
@@ -364,13 +339,25 @@ def _sentence(desk: Desk, name: str, which: str, args: Json, case: Case, run: Ru
     return str(border.name(tool.sentence(getattr(tool, which), given, case.label, called)))
 
 
-def _deed(desk: Desk, effect: Effect, case: Case, approved: Mapping[int, str]) -> Deed:
-    tool = desk.tools[effect.tool]
-    moves = effect.amount_minor is not None and not tool.letter  # letters only mention it
-    sentence = tool.sentence(tool.after, effect.args, case.label)
-    if moves and effect.step_id in approved:
-        sentence += f" {approved[effect.step_id]}"
-    return Deed(sentence, moves_money=moves, settled=effect.state == EffectState.DONE)
+def _deed(desk: Desk, effect: Effect, case: Case, run: Run) -> str:
+    """Return what a call did, or may have done, in a sentence."""
+    sentence = _sentence(desk, effect.tool, "after", effect.args, case, run)
+    is_sure = effect.state == EffectState.DONE
+    return sentence if is_sure else f"It is not known whether this happened: {sentence}"
+
+
+def _untold(context: ReviewContext) -> list[str]:
+    """Return what no letter states of the calls that letters are about, in sentences."""
+    desk, sentences = context.desk, list[str]()
+    for letter in (tool for tool in desk.tools.values() if tool.tells):
+        told = [call.amount for call in context.made(letter.name)]
+        for call in context.made(letter.told_tool):
+            if call.amount in told:
+                told.remove(call.amount)
+            elif call.is_settled:
+                of = f" of {call.amount}" if call.amount else ""
+                sentences.append(f"The {desk.subject.kind} has not been told{of}.")
+    return list(dict.fromkeys(sentences))
 
 
 def _refused(desk: Desk, steps: Iterable[Step], case: Case, run: Run) -> tuple[str, ...]:
@@ -423,19 +410,6 @@ def _specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
         for reply in replies
         if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
     )
-
-
-def _approvals_of(steps: Sequence[Step]) -> dict[int, str]:
-    """Return who approved a call and why, in a sentence, by the key of the call's step."""
-    named = {step.key: step for step in steps}
-    approvals = {}
-    for step in steps:
-        review = named.get(step.asked.get("allowed_by") or "") if step.kind == "use" else None
-        request = named.get(review.asked.get("granted") or "") if review else None
-        if request and request.reply:
-            by, why = request.reply["by"], " ".join((request.reply.get("comment") or "").split())
-            approvals[step.pk] = f"Approved by {by}: “{why}”." if why else f"Approved by {by}."
-    return approvals
 
 
 _position = attrgetter("position")

@@ -140,6 +140,15 @@ class ReviewContext:
         """Return the key of the action's resource as in the desk's books, or ""."""
         return self.fetched.resource if self.desk.send else self.resource
 
+    @property
+    def books(self) -> dict[str, Json]:
+        """Return what the desk's books have for the action's resource, as stored."""
+        if not self.desk.send:
+            return {}
+        choices = getattr(self.fetched, "choices", {})
+        known = {"resource": self.fetched.resource, "choices": choices}
+        return {name: value for name, value in known.items() if value}
+
     # The run's effects.
 
     @cached_property
@@ -452,7 +461,8 @@ class ReviewContext:
         is_on_record = origin is Origin.LOOKED_UP and isinstance(part, Money)
         is_doubtful = origin is Origin.OUTSIDE or (origin is Origin.NOBODY and is_term)
         is_doubtful = is_doubtful or is_on_record  # where the goal names another
-        if not is_doubtful or argument not in tool.terms:
+        is_mentioned = tool.letter and argument == tool.amount  # a letter moves no money
+        if not is_doubtful or argument not in tool.terms or is_mentioned:
             return None
         named = [part, *map(self.border.name, self.called.get(argument, {}).values())]
         if any(is_named(one, self.advice) for one in named):

@@ -8,9 +8,10 @@ from functools import partial, update_wrapper, wraps
 from types import SimpleNamespace
 from typing import Any
 
+from agents.core import compat_0_2
 from agents.core.actions import Action
 from agents.core.calls import Touch
-from agents.core.ledger_sentences import fill_references, referenced_sentences
+from agents.core.ledger_sentences import LEDGER, fill_references, referenced_sentences
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind
@@ -19,7 +20,7 @@ from agents.policies.answers import letter_ruling, reading
 from agents.policies.reports import report_rules
 from agents.sdk import arguments as serialization
 from agents.sdk.declaration_checks import OF_CONSOLE
-from agents.sdk.desk import WORDS, Desk
+from agents.sdk.desk import RECORD, WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
 from agents.sdk.rules import NO_CASE
 from agents.sdk.values import Money
@@ -38,8 +39,21 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
     if desk.report:
         of_report = report_rules(desk.report).items()
         rules |= {f"{desk.name}.report_{name}": check for name, check in of_report}
+    for old, names in compat_0_2.ANSWERS.items():
+        rules[old] = _unless_approved(*(rules.get(f"{desk.name}.{name}") for name in names))
     shared = {name: _on_names(check) for name, check in rules.items()}
     return shared | {own.name: _rule(desk, own) for own in desk.rules.values()}
+
+
+def _unless_approved(*checks: Rule | None) -> Rule:
+    """Return the first ruling that does not approve: for policies with a rule that does."""
+
+    def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+        rulings = (one(action, facts, limits) for one in checks if one)
+        stricter = (one for one in rulings if one and one.verdict is not RulingKind.APPROVE)
+        return next(stricter, None)
+
+    return check
 
 
 def _on_names(rule: Rule) -> Rule:
@@ -110,7 +124,7 @@ def _ruling(
     ruling = rule.ruling(
         tool,
         args,
-        facts=known.own if known else facts,  # a desk may have these facts as its own
+        facts=known and known.own,
         limits=limits_of(desk, limits),
         case=known.case if known else NO_CASE,
         given=action.get("args"),
@@ -199,6 +213,12 @@ def _measure(tool: DeskTool, given: Json, args: Any) -> Ruling | None:
     return None
 
 
+_FROM_LEDGER = {
+    WORDS: "The record comes from the ledger; the agent's own words stand apart from it.",
+    RECORD: "The answer comes from the ledger and the record; the agent's own words are its note.",
+}
+
+
 def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """The record has the tools' sentences about what was done, apart from the agent's words."""
     if action.get("kind") != "final":
@@ -212,11 +232,12 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     done = known.done or (desk.nothing_done(limits.proposable),)
     sentences = dict.fromkeys([*known.answered, *referenced])
     answer = " ".join(filter(None, [*done, *known.refused, *sentences])) or NOTHING_DONE
-    note = fill_references(str(action["answer"]), known.record)  # later steps of a workflow read it
+    # Later steps of a workflow read it.
+    note = fill_references(str(action["answer"]), {**known.record, LEDGER: " ".join(done)})
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
-        "The record comes from the ledger; the agent's own words stand apart from it.",
+        _FROM_LEDGER[desk.answers],
         risk=5,
         action={**action, "answer": answer, "note": note},
     )
@@ -228,7 +249,7 @@ def _letter(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
         return None
     sentence = "The letter says what the ledger and the record say."
     approval = Ruling(RulingKind.APPROVE, "letter_of_record", sentence, 10)
-    return letter_ruling(action, facts) or approval
+    return letter_ruling(action, facts, desk.subject.kind) or approval
 
 
 def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
