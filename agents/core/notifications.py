@@ -46,20 +46,6 @@ class Mode(StrEnum):
     OFF = "off"
 
 
-TITLES: Mapping[str, str] = {
-    Kind.OPENED: "New request",
-    Kind.ASSIGNED: "Assigned to a person or a team",
-    Kind.SECOND: "Approved by one, awaits a second person",
-    Kind.HALF_TIME: "Unclaimed after half its time",
-    Kind.EXPIRING: "About to expire",
-    Kind.EXPIRED: "Expired",
-    Kind.ASKED_AGAIN: "Asked again after your approval",
-    Kind.NOT_CARRIED_OUT: "Approved, not carried out",
-    Kind.ATTENTION: "Needs attention",
-    Kind.KILL_SWITCH: "Kill switch on or off",
-    Kind.DRAFT: "Policy waits for a second admin",
-    Kind.ALONE: "Policy published without a second admin",
-}
 DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mode.OFF}
 # Sent only while the request is open and the recipient is still asked.
 WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.SECOND, Kind.HALF_TIME, Kind.EXPIRING)

@@ -95,7 +95,7 @@ class _Tables:
 
     did: dict[EscalationState, str]  # what a person did with a request, by its state
     kinds: Mapping[str, RequestKind]
-    lapses: Mapping[str, str]
+    lapses: dict[str, str]
 
 
 _TABLES = read_table(_Tables, __file__, "request_kinds.toml")

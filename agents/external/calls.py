@@ -29,6 +29,7 @@ from agents.patterns.steps import reports_error
 from agents.policies.words import end_sentence
 from agents.sdk.desk import tells_plain_numbers, tools_at
 from agents.sdk.desk_tools import DeskTool
+from agents.shell.formats import WORDS
 from agents.tools import is_by_agent
 
 WAITING = "waiting"
@@ -46,13 +47,6 @@ _EVENTS = {
     "escalation.decided": "call.decided",
     ANSWERED: "call.answered",
     **dict.fromkeys(("run.done", "run.stopped", "run.failed"), "session.ended"),
-}
-_KINDS = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "a text",
-    "boolean": "true or false",
-    "null": "null",
 }
 _MOST, _LONGEST = 10, 60  # unknown arguments that are named, and characters of each
 
@@ -413,7 +407,7 @@ def _form(schema: Json) -> Json:
     if schema.get("format") == "date":
         return "a date: 2026-01-31"
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    words = " or ".join(str(_KINDS.get(kind, kind)) for kind in kinds)
+    words = " or ".join(str(WORDS["json"].get(kind, kind)) for kind in kinds)
     if "maxLength" in schema:
         words += f" of up to {schema['maxLength']} characters"
     return f"{words}. {schema['description']}" if "description" in schema else words

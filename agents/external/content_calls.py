@@ -28,6 +28,7 @@ from agents.external.sessions import (
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.patterns.external import EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk import tools_at
+from agents.shell.formats import WORDS
 from agents.shell.refusal import Refused
 from agents.tools import is_by_agent
 
@@ -41,12 +42,6 @@ _HELD = "NOT DONE. {why} Nothing was executed. " + _LATER
 _AGAIN = " To propose it again, call `again` with its number, {number}."
 _OTHER_WORDS = " To ask again, use other words."
 # Why nothing has begun, by what the call waits for; `ruling` also after a person's decision.
-_WAITS = {
-    "turn": "It waits for its turn.",
-    "ruling": "The policy has not ruled on it yet.",
-    "person": "A person decides.",
-    "two_people": "A person decides.",
-}
 _DECIDED = "A person has decided. The outcome follows."
 _OF_WHAT_WAS_SENT = ("invalid_action:", "supervisor_block:unfit_value")  # depends on nothing else
 _SAME_AGAIN = " Call with other arguments: these are refused each time."
@@ -169,7 +164,7 @@ def words_of(standing: Standing) -> str:
         return _BEGUN
     if outcome["status"] == "waiting":
         is_decided = outcome["waiting_for"] == "ruling" and outcome["decided_by"]
-        words = _HELD.format(why=_DECIDED if is_decided else _WAITS[outcome["waiting_for"]])
+        words = _HELD.format(why=_DECIDED if is_decided else WORDS["waits"][outcome["waiting_for"]])
         return " ".join([words, *_repeats(outcome)])
     # An earlier answer may be unread, so the words fit a first answer and a later one.
     at, number = _time_of(outcome["answered_at"]), call.row.pk

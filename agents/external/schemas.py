@@ -24,6 +24,7 @@ from agents.core.redact import texts_in
 from agents.external.sessions import CallKeyReused, TooFast
 from agents.models import AgentCall, Run
 from agents.runs.launching import MAX_GOAL
+from agents.shell.formats import WORDS
 from agents.shell.refusal import Refused
 
 PREFIX = "api/v1/"
@@ -34,24 +35,11 @@ NO_KEY = (
 )
 # Statuses after which an agent can do something else; every other refusal is 422.
 _STATUS = {
+    **dict.fromkeys(("no_permits", "not_allowed", "not_taken", "reported", "taken"), 409),
+    **dict.fromkeys(("key_reused", "reference_reused", "session_ended", "too_late"), 409),
     "agent_paused": 403,
-    "no_permits": 409,
-    "not_allowed": 409,
-    "not_taken": 409,
-    "reported": 409,
-    "taken": 409,
     "inbox_full": 429,
-    "key_reused": 409,
-    "reference_reused": 409,
-    "session_ended": 409,
     "too_fast": 429,
-    "too_late": 409,
-}
-# What a program can do about a refusal.
-_ADVICE = {
-    "no_subject": " Send it as `subject`.",
-    "reference_reused": " Open a new session under a new one.",
-    "session_ended": " Open a new session under a new reference.",
 }
 
 
@@ -271,7 +259,7 @@ def add_problems(api: NinjaAPI) -> None:
     def refused(request: HttpRequest, no: Refused) -> HttpResponse:
         more = {"call": no.call} if isinstance(no, CallKeyReused) else {}
         again = no.seconds if isinstance(no, TooFast) else 0
-        detail = f"{no}{_ADVICE.get(no.code, '')}"
+        detail = f"{no}{WORDS['advice'].get(no.code, '')}"
         return problem(_STATUS.get(no.code, 422), no.code, detail, again=again, **more)
 
     @api.exception_handler(AgentCall.DoesNotExist)

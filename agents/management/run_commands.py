@@ -17,6 +17,7 @@ from agents.management.operation_command import (
 from agents.models import SwitchStage
 from agents.requests import deciding
 from agents.runs import kill_switch, outage
+from agents.shell.formats import WORDS
 
 
 class Kill(OperationCommand):
@@ -31,10 +32,6 @@ class Kill(OperationCommand):
 
 
 STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
-SAID = {
-    SwitchStage.TRIAL: "runs launched from now on may write; older ones may not yet.",
-    SwitchStage.OFF: "released; runs that were stopped stay stopped.",
-}
 
 
 class Release(OperationCommand):
@@ -46,7 +43,7 @@ class Release(OperationCommand):
     def act(self, options: dict[str, Any], **given: Any) -> str:
         to = STAGES[options["stage"]]
         switch = kill_switch.release(**given, **switch_of(options), to=to)
-        return f"{switch}: {SAID[to]}"
+        return f"{switch}: {WORDS['released'][to]}"
 
 
 class SettleCall(OperationCommand):

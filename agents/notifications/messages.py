@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from agents.core.limits import BadPolicy
 from agents.core.names import invisible_characters
-from agents.core.notifications import UNKNOWN, UNTOLD, Kind
+from agents.core.notifications import UNKNOWN, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
@@ -26,40 +26,21 @@ from agents.engine.redaction import redact_to_tell
 from agents.engine.tools.letters import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
+from agents.shell.formats import WORDS
 from agents.tools import ask_in_words, request_of
 
 LONGEST = 200  # characters of a line
 TEST = "test"  # kind of an admin's test of a channel
 INVITATION = "invitation"  # kind of a message to someone who is not a user yet
 BREAK_GLASS = "break_glass"  # kind of a message about that account's sign-in
-_HAPPENED = {
-    Kind.OPENED: "Approval needed",
-    Kind.ASSIGNED: "Assigned to {}",
-    Kind.SECOND: "Approved by {}, awaits a second person",
-    Kind.HALF_TIME: "Still unclaimed after half its time",
-    Kind.EXPIRING: "About to expire",
-    Kind.EXPIRED: ACTION.expiry_words,
-    Kind.ASKED_AGAIN: "Approved, and asked again",
-    Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
-    Kind.ATTENTION: "A run needs attention",
-}
-_OF_POLICY = {
-    Kind.DRAFT: "{0} asks for a second admin to publish a policy",
-    Kind.ALONE: "{0} published policy v{1} without a second admin",
-}
+NOTICES = WORDS["notices"]
+_HAPPENED = WORDS["notes"] | {Kind.EXPIRED: ACTION.expiry_words}
+_OF_POLICY = WORDS["notes_of_policy"]
 _OF_QUESTION = {Kind.OPENED: "Decision needed"}  # of a draft, an email, a question or a case
 # For a call whose answer was lost: nothing is approved or rejected.
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
-_ATTENTION = {
-    UNKNOWN: "Nobody can tell whether a call took effect: look it up and say so on its run's page.",
-    UNTOLD: "Something was carried out, and no email states its amount.",
-}
-_MEANS = {
-    "on": ["A run ends when it reaches what is stopped."],
-    "trial": ["Runs launched since then may act; older ones are still stopped."],
-    "off": ["Runs that were stopped stay stopped."],
-}
-_SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned off"}
+_ATTENTION = WORDS["attention"]
+_MEANS, _SWITCH = WORDS["switch_means"], WORDS["switch"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +78,10 @@ def note_of(notification: Notification) -> Note:
         thing = scope.partition(":")[2] or "all payments, emails and changes"
         by = _plain(notification.actor)
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
-        lines = [f"Workspace: {_plain(notification.workspace.name)}", *_MEANS.get(stage, ())]
+        lines = [
+            f"Workspace: {_plain(notification.workspace.name)}",
+            *filter(None, [_MEANS.get(stage)]),
+        ]
         facts |= {"stage": stage, "scope": scope}
         return Note(kind, headline, lines, url_of("kill"), facts)
     facts["run"] = str(run.pk)

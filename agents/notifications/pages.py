@@ -15,8 +15,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from agents.core.notifications import TITLES, Hours, Kind, Mode, mode_of
-from agents.models import Delivery, DeliveryState, Membership, NotificationPreference, Role
+from agents.core.notifications import Hours, Kind, Mode, mode_of
+from agents.models import Delivery, Membership, NotificationPreference, Role
 from agents.models.notifications import RECIPIENTS
 from agents.notifications.channels import (
     channel_of,
@@ -27,20 +27,15 @@ from agents.notifications.channels import (
     tabs,
 )
 from agents.notifications.fan_out import KEPT, set_preference
-from agents.notifications.messages import BREAK_GLASS, INVITATION, TEST
+from agents.notifications.messages import BREAK_GLASS, INVITATION, NOTICES, TEST
 from agents.shell import access, refusal
+from agents.shell.formats import CHIPS
 from agents.shell.listing import Keyset
 from agents.shell.pages import BadForm, action, only, page
 
 _LOG_PAGE = 100
-_STATES = {
-    DeliveryState.WAITING: ("waiting", "Waiting"),
-    DeliveryState.SENT: ("approve", "Sent"),
-    DeliveryState.FAILED: ("block", "Given up"),
-    DeliveryState.DROPPED: ("neutral", "Not sent"),
-}
-_TITLES = {**TITLES, TEST: "Test", INVITATION: "Invitation", BREAK_GLASS: "Break-glass sign-in"}
-_OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
+_TITLES = NOTICES | {TEST: "Test", INVITATION: "Invitation", BREAK_GLASS: "Break-glass sign-in"}
+_OWN = NOTICES | {Kind.ASSIGNED: "Assigned to me or my team"}
 _MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
 _FIELDS = {"csrfmiddlewaretoken", "workspace", "for", "hears_all", "digest_at", "channel"}
 _TIMES = {"quiet_from", "quiet_until"}
@@ -165,7 +160,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
 
 def log_line(row: Delivery) -> dict[str, Any]:
     """Return a row of the log in words. Expects its recipient and notification loaded."""
-    role, state = _STATES[DeliveryState(row.state)]
+    role, state = CHIPS["delivery"][row.state]
     what = _TITLES.get(row.notification.kind, row.notification.kind)
     to = channel_of(row).recipient(row)
     return {"delivery": row, "what": what, "to": to, "role": role, "state": state}

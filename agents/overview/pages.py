@@ -91,7 +91,7 @@ from agents.requests.queue import (
 )
 from agents.runs.outage import Outage, outage_for, try_models
 from agents.shell import access
-from agents.shell.formats import EMAIL_FAILED, day_begun, desk_title, why_untold
+from agents.shell.formats import EMAIL_FAILED, WORDS, day_begun, desk_title, why_untold
 from agents.shell.listing import newest
 from agents.shell.pages import action, page
 from agents.shell.refusal import Refused
@@ -102,10 +102,6 @@ _UNDECIDABLE = "undecidable"
 _NO_KEY, _NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 _NO_CHAIN = (_NO_KEY, _NO_NAME, _NO_KEY)
 _ON_PAGE = ", and answer on the page of its run"
-_WHY_UNANSWERED: dict[str, str] = {
-    EscalationState.EXPIRED: "which was not decided in time",
-    EscalationState.CANCELLED: "which was closed before an answer",
-}
 _FIRST = 5  # requests shown
 NEWEST = 100  # decisions that the median covers
 _PERIODS = (7, 14)  # days
@@ -360,7 +356,7 @@ class Attention:
             return f"{after}, not carried out: {why_not(self.code)}"
         if self.later_state == EscalationState.OPEN:
             return f"; {why_not(self.code)}: see request {self.later}"
-        end = _WHY_UNANSWERED.get(self.later_state or "", "which was not decided")
+        end = WORDS["unanswered"].get(self.later_state or "", "which was not decided")
         return f", not carried out: it was asked again as request {self.later}, {end}"
 
 

@@ -29,7 +29,7 @@ from agents.publishing.words import desk_names
 from agents.sdk.desk import DESKS
 from agents.shell import access
 from agents.shell.access import DECIDES
-from agents.shell.formats import desk_title, up_to
+from agents.shell.formats import WORDS, desk_title, up_to
 from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.shell.refusal import Refused
 
@@ -37,14 +37,7 @@ _OURS = {"csrfmiddlewaretoken", "change"}
 _Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
 PAGE = 50
 # What each role may do, for people who know no other page.
-ROLES: Mapping[Role, str] = {
-    Role.VIEWER: "Reads runs and requests.",
-    Role.OPERATOR: "Launches and stops runs. Decides nothing.",
-    Role.REVIEWER: "Decides requests and stops runs.",
-    Role.AUDITOR: "Reads everything, including the audit log. Changes nothing.",
-    Role.ADMIN: "Does what the other roles do, changes members, publishes policies and turns the "
-    "kill switch on and off.",
-}
+ROLES = {role: WORDS["members"][role] for role in Role}
 
 
 @page

@@ -20,16 +20,11 @@ from agents.publishing.versions import readable
 from agents.publishing.words import differences
 from agents.sdk.desk import tool_title
 from agents.shell import access
-from agents.shell.formats import desk_title, rule_title
+from agents.shell.formats import CHIPS, desk_title, rule_title
 from agents.shell.pages import action, page
 
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
 _WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
-_ROLES = {
-    ALONE: ("approve", "allowed"),
-    WAITS: ("escalate", "waits"),
-    BLOCKED: ("block", "blocked"),
-}
 _PEOPLE = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
 _STRICTER = (ALONE, WAITS, BLOCKED)
 
@@ -119,7 +114,7 @@ def _row(row: Json) -> dict[str, Any]:
 
 
 def _words_of(row: Json) -> dict[str, Any]:
-    was, would = _ROLES[row["was"]], _ROLES[row["would"]]
+    was, would = CHIPS["trial"][row["was"]], CHIPS["trial"][row["would"]]
     return {"call": _call(row["tool"], row["desk"]), "was": was, "would": would}
 
 

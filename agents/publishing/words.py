@@ -18,6 +18,7 @@ from agents.core.requests import Json
 from agents.policies.words import RuleLine, rule_lines
 from agents.sdk.adjustments import in_words
 from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.shell import formats
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
 _OFTEN = {1: "once", 2: "twice"}
@@ -192,11 +193,7 @@ def _caps(by_currency: Mapping[str, Json]) -> list[LimitLine]:
     ]
 
 
-CAPS = {
-    "launcher_daily_minor": "Without approval per day, by one launcher",
-    "workspace_daily_minor": "Without approval per day, in the workspace",
-    "reviewer_daily_minor": "Approved by one reviewer per day",
-}
+CAPS = formats.WORDS["caps"]
 
 
 def _own(name: str, held: Mapping[str, Json]) -> list[LimitLine]:

@@ -11,22 +11,13 @@ from django.utils.safestring import SafeString
 
 from agents.core.decisions import Decision
 from agents.core.money import BadAmount, exponent, format_money, minor_of_typed, plain_amount
-from agents.core.request_kinds import (
-    ADJUST,
-    ANSWER,
-    APPROVE,
-    ARGUMENTS,
-    INSTRUCTIONS,
-    REJECT,
-    SEND_BACK,
-    TEXT,
-    RequestKind,
-)
+from agents.core.request_kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, RequestKind
 from agents.core.requests import Json
 from agents.requests import deciding
 from agents.sdk.adjustments import BadPatch, OpenField, changed_fields, label_of
 from agents.sdk.values import Money
 from agents.shell import refusal
+from agents.shell.formats import WORDS
 from agents.shell.pages import BadForm, only, whole_number
 
 _FIELDS = {
@@ -89,17 +80,10 @@ def read_decision(
     return replace(wanted, patch=read_patch(posted, changed, proposed) if is_changed else None)
 
 
-_MISSING = {
-    TEXT: "Write the email.",
-    INSTRUCTIONS: "Write what should be different.",
-    ANSWER: "Give an answer.",
-}
-
-
 def _correction(posted: QueryDict, kind: RequestKind) -> str:
     correction = posted.get("correction", "").replace("\r\n", "\n").strip()
     if not correction:
-        raise BadForm("correction", _MISSING[kind.change])
+        raise BadForm("correction", WORDS["missing"][kind.change])
     return correction
 
 

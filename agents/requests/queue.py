@@ -65,6 +65,7 @@ from agents.shell import access
 from agents.shell.access import spellings
 from agents.shell.formats import (
     AMOUNTS,
+    WORDS,
     day_begun,
     desk_title,
     of_amount,
@@ -391,19 +392,9 @@ def expired_since(
     return expired.filter(belongs(Escalation), workspace__in=workspaces)
 
 
-_ICONS = {
-    "answer": "chat",
-    "case": "user",
-    "draft": "mail",
-    "email": "mail",
-    "question": "chat",
-    "unclear": "help",
-}
-
-
 def _icon(escalation: Escalation) -> str:
     other = "arrow" if escalation.amount_minor is None else "money"
-    return _ICONS.get(kind_of_request(escalation).tag, other)
+    return WORDS["icons"].get(kind_of_request(escalation).tag, other)
 
 
 def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:

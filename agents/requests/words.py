@@ -50,7 +50,7 @@ from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title, tools_at
 from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.sdk.facts import Origin
-from agents.shell.formats import mark
+from agents.shell.formats import CHIPS, WORDS, mark
 from agents.shell.refusal import Refused
 from agents.tools import (
     argument_in_words,
@@ -396,7 +396,7 @@ def outcome(
     done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
     if not kind.runs_tool:
         is_sent = effect and kind.change == INSTRUCTIONS
-        sent = _SENT.get(EffectState(effect.state), "") if effect and is_sent else ""
+        sent = WORDS["sent"].get(EffectState(effect.state), "") if effect and is_sent else ""
         return say(f"{done or answer}{sent}")
     if effect is None:
         return say(
@@ -407,12 +407,6 @@ def outcome(
     if effect.state == EffectState.REFUSED:
         return say(f"The system of record refused it. {kind.undone}")
     return say(kind.doing if _is_running(effect, escalation, at) and kind.doing else kind.under_way)
-
-
-_SENT = {
-    EffectState.DONE: " An email was sent to {subject}.",
-    EffectState.INTENDED: " An email to {subject} was begun.",
-}
 
 
 def _is_running(effect: Effect, escalation: Escalation, at: datetime) -> bool:
@@ -567,15 +561,6 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
 
 
 # The origin of each argument of an action, by its review, and what to compare.
-_ORIGINS = {
-    "request": ("chat", "in the request"),
-    "subject": ("user", "chosen at launch"),
-    "record": ("db", "system of record"),
-    "text": ("escalate", "unverified text"),
-    "policy": ("revise", "changed by policy"),
-    "human": ("hand", "set by a reviewer"),
-    "agent": ("bot", "chosen by the agent"),
-}
 _OF_REVIEW = {
     Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
@@ -587,7 +572,7 @@ _OF_REVIEW = {
 
 @dataclass(frozen=True)
 class Source:
-    """An argument in words, with its origins (keys of ORIGINS)."""
+    """An argument in words, with its origins (keys of chips.toml)."""
 
     name: str
     value: str
@@ -598,7 +583,7 @@ class Source:
     @property
     def marks(self) -> list[tuple[str, str, str]]:
         """Return key, icon and word of each origin."""
-        return [(origin, *_ORIGINS[origin]) for origin in self.origins]
+        return [(origin, *CHIPS["origin"][origin]) for origin in self.origins]
 
 
 def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:

@@ -22,7 +22,7 @@ from agents.patterns import PATTERNS, offered_at
 from agents.runs import kill_switch, launching
 from agents.sdk.desk import DESKS, Desk, Scenario, tool_title
 from agents.shell import access, refusal
-from agents.shell.formats import spell_out
+from agents.shell.formats import WORDS, spell_out
 from agents.shell.pages import BadForm, only, whole_number
 
 _AT_FIELD = {
@@ -191,16 +191,8 @@ def _policy(workspace: Workspace, number: str) -> PolicyVersion | None:
 
 _NEWEST = 300  # runs among which a scenario's last one is looked for
 # By the first word of how a scenario ends: the role of its icon, and whether it would write.
-_ENDS = {
-    "Answered": ("approve", False),
-    "Blocked": ("block", False),
-    "Halted": ("block", False),
-    "One": ("approve", True),
-    "Paid": ("approve", True),
-    "Report": ("approve", False),
-    "Stopped": ("block", False),
-    "Waits": ("escalate", True),
-}
+# Where it is none of these, an end may need a call that a switch holds.
+_HARMLESS_ENDS = ("Answered", "Blocked", "Halted", "Report", "Stopped")
 # Words before the scenarios' names, by section.
 _PURPOSES = {
     "supervisor": ("Its agents can", "tools"),
@@ -208,7 +200,6 @@ _PURPOSES = {
     "orchestrator": ("A report from several sources", "sources"),
     "workflow": ("Step by step, each checked by a judge", "workflows"),
 }
-_ANY_END = ("skip", True)
 
 
 @dataclass(frozen=True)
@@ -265,11 +256,11 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
 
     def offer(desk: str, section: str, one: Scenario) -> _Offer:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
-        role, writes = _ENDS.get(one.ends.replace(",", "").partition(" ")[0], _ANY_END)
+        end = one.ends.replace(",", "").partition(" ")[0]
         text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
-        switch = stopping(desk, one.pattern) if writes else None
+        switch = None if end in _HARMLESS_ENDS else stopping(desk, one.pattern)
         is_found = all(word in text for word in search.lower().split())
-        return _Offer(one, uuid4().hex, role, newest, switch, is_found)
+        return _Offer(one, uuid4().hex, WORDS["ends"].get(end, "skip"), newest, switch, is_found)
 
     sections = [
         _GallerySection(

@@ -20,15 +20,9 @@ from agents.runs.turns import Axis, Bar, axis
 from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import answer_in_words
-from agents.shell.formats import RULING_ROLES, field_in_words, fields_in_words
+from agents.shell.formats import CHIPS, RULING_ROLES, field_in_words, fields_in_words
 
 # Orchestrator: the tasks of a plan on one time axis, with a bar for each attempt.
-_HEALTH = {  # role and word of the aggregate's finding
-    "green": ("approve", "Green"),
-    "yellow": ("waiting", "Yellow"),
-    "red": ("block", "Red"),
-    "unknown": ("failed", "Unknown"),
-}
 
 
 def tasks(steps: Sequence[Step], now: datetime) -> Json:
@@ -131,7 +125,7 @@ def _aggregate(steps: Sequence[Step]) -> Json:
 def _health(aggregate: Json) -> tuple[str, str] | None:
     """Return role and word of the health among the figures; None if there is none."""
     health = (aggregate or {}).get("health")
-    return _HEALTH.get(str(health), ("failed", str(health))) if health else None
+    return CHIPS["health"].get(str(health), ("failed", str(health))) if health else None
 
 
 def _missing(aggregate: Json) -> Sequence[str]:

@@ -29,7 +29,7 @@ from agents.core.request_kinds import (
     answer_of,
 )
 from agents.core.states import EscalationState
-from agents.engine.ending import UNTAKEN, WITHDRAWN, turn_of
+from agents.engine.ending import WITHDRAWN, turn_of
 from agents.models import DECIDES, AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import UNREADABLE, ErasedText, facts_of
@@ -570,12 +570,7 @@ def _approval_given(event: EventSentence) -> str:
     return f"Approved{f' {granted}' if granted else ''}{instead}{whom} as the first of two people."
 
 
-_LAPSES = {
-    **LAPSES,
-    "above_tier": "whoever gave it is in no team that may approve it",
-    "policy": "the policy does not allow it any more",
-    "stale": "the request had changed meanwhile",
-}
+_LAPSES = LAPSES | WORDS["lapses"]
 
 
 def _limits_of_member(event: EventSentence) -> str:
@@ -627,12 +622,6 @@ def _erasure_text(event: EventSentence) -> str:
         whom = f"{DESKS[desk].subject.kind} {key}" if desk in DESKS else f"{key} ({desk})"
         return f"Erased {whom} from {with_unit(runs, 'runs')}.{quotation(why)}"
     return "Erased the texts of this run."
-
-
-_WITHDRAWALS = {
-    WITHDRAWN: "The agent took its request back.",
-    UNTAKEN: "Its agent's session ended, which took the request back.",
-}
 
 
 def _quoted(name: str) -> Callable[[EventSentence], str]:
@@ -703,7 +692,7 @@ _IN_WORDS: Mapping[str, Callable[[EventSentence], str]] = {
     ),
     "why_not": lambda event: why_not(event.facts["reason"]),
     **{name: _quoted(name) for name in ("correction", "question", "reason", "why")},
-    "withdrawn": lambda event: _WITHDRAWALS[event.facts.get("why", WITHDRAWN)],
+    "withdrawn": lambda event: WORDS["withdrawals"][event.facts.get("why", WITHDRAWN)],
 }
 
 

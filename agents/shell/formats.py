@@ -6,7 +6,6 @@ One file, as each function is a filter or tag of the same library.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,6 @@ from decimal import Decimal
 from functools import cache, lru_cache, reduce, wraps
 from math import ceil, floor
 from operator import or_
-from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -49,6 +47,7 @@ from agents.core.redact import ANY_MASK, PSEUDONYM
 from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.core.tables import read_table
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import words as desk_words
 from agents.policies.words import words_of
@@ -69,12 +68,10 @@ class StopRow(Protocol):
     switch: KillSwitch
 
 
-# A state is always shown by icon, word and colour; its role gives icon and colour.
-WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
-RUN_ROLES, ESCALATION_ROLES, CALL_ROLES, RULING_ROLES = (
-    {code: (role, word) for code, (role, word) in WORDS["roles"][of].items()}
-    for of in ("run", "escalation", "call", "ruling")
-)
+CHIPS = read_table(dict[str, dict[str, tuple[str, str]]], __file__, "chips.toml")
+RUN_ROLES, ESCALATION_ROLES = CHIPS["run"], CHIPS["escalation"]
+CALL_ROLES, RULING_ROLES = CHIPS["call"], CHIPS["ruling"]
+WORDS = read_table(dict[str, dict[str, str]], __file__, "words.toml")
 HELD = ("waiting", "Held by a switch")  # a call that its agent may not take now
 
 
@@ -335,12 +332,9 @@ def since(at: datetime) -> SafeString:
     return format_html('<span data-since="{}">{}</span>', at.isoformat(), words)
 
 
-PAST = {"approve": "approved", "revise": "revised", "escalate": "escalated", "block": "blocked"}
-
-
 @register.filter
 def past(verdict: str) -> str:
-    return PAST[verdict]
+    return WORDS["past"][verdict]
 
 
 @register.filter

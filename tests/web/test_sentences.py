@@ -19,6 +19,7 @@ from agents.models.people import InvitationState
 from agents.policies import words as ends
 from agents.record.event_kinds import EVENTS, FREQUENT, LEDGER
 from agents.shell.event_words import ASK_REASONS, EventContext, tell_events
+from agents.shell.formats import CHIPS, WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kinds that the code composes.
@@ -48,6 +49,14 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
     others = [p for p in (ROOT / "agents").rglob("*.py") if not p.stem.startswith("event_")]
     quoted = {kind for p in others for kind in re.findall(r'"([a-z_]+\.[a-z_]+)"', p.read_text())}
     assert sorted(set(EVENTS) - written - quoted) == []
+
+
+def test_tables_of_words_are_those_that_the_code_names() -> None:
+    texts = [path.read_text() for path in (ROOT / "agents").rglob("*.py")]
+
+    for name, table in {"WORDS": WORDS, "CHIPS": CHIPS}.items():
+        read = re.compile(rf"\b{name}\[[\"'](\w+)[\"']\]")
+        assert set(table) == {topic for text in texts for topic in read.findall(text)}
 
 
 def test_every_reason_to_ask_a_person_has_words() -> None:

@@ -18,13 +18,13 @@ from django.utils import timezone
 
 from agents.core.actions import has_hidden
 from agents.core.json_forms import sha256
-from agents.core.notifications import TITLES, Kind
+from agents.core.notifications import Kind
 from agents.core.requests import Json
 from agents.models import Role, Shape, Team, Webhook, Workspace
 from agents.models.notifications import check_of, secret_of
 from agents.notifications.channels import chosen_workspace, notify_one, page_frame
 from agents.notifications.channels.webhooks.calls import BadAddress, read_url
-from agents.notifications.messages import TEST
+from agents.notifications.messages import NOTICES, TEST
 from agents.shell import access
 from agents.shell.pages import BadForm, action, only, page
 from agents.shell.refusal import Refused, require_member
@@ -94,7 +94,7 @@ def _webhooks(
             webhook,
             urlsplit(webhook.url).hostname,
             _SHAPES[Shape(webhook.shape)],
-            [title for kind, title in TITLES.items() if kind in webhook.kinds],
+            [title for kind, title in NOTICES.items() if kind in webhook.kinds],
         )
         for webhook in webhooks.select_related("team").order_by("name")
     ]
@@ -103,7 +103,7 @@ def _webhooks(
         "rows": rows,
         "shapes": _SHAPES.items(),
         "kinds": [
-            (kind, title, not given or f"kind.{kind}" in given) for kind, title in TITLES.items()
+            (kind, title, not given or f"kind.{kind}" in given) for kind, title in NOTICES.items()
         ],
         "teams": _teams(workspace),
         "fresh": fresh,
