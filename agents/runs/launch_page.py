@@ -190,8 +190,7 @@ def _policy(workspace: Workspace, number: str) -> PolicyVersion | None:
 
 
 _NEWEST = 300  # runs among which a scenario's last one is looked for
-# By the first word of how a scenario ends: the role of its icon, and whether it would write.
-# Where it is none of these, an end may need a call that a switch holds.
+# First words of ends without a call that changes something: no switch holds these scenarios.
 _HARMLESS_ENDS = ("Answered", "Blocked", "Halted", "Report", "Stopped")
 # Words before the scenarios' names, by section.
 _PURPOSES = {
