@@ -65,6 +65,9 @@ _ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
 _MARKS = ".,;:!?'’\"“”()–—-"  # around a word that is shown
 _UNUSUAL_LAYOUT = "(unusual layout)"
 REPEATED = "(repeated)"
+_FEWEST = 3  # words of a fact in other words
+_AMOUNT = re.compile(r"\b(\d[\d,.]*) ([A-Z]{3})\b")
+_NUMBER = re.compile(r"\d")
 
 
 def free_words(text: str, ours: Iterable[str], reader: str = "") -> list[str]:
@@ -93,6 +96,23 @@ def free_passages(text: str, ours: Iterable[str], reader: str = "") -> list[str]
     for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
         text = text.replace(sentence, "\n")
     return [part for _, part in _parts(text) if part and not _is_courtesy(part, reader)]
+
+
+def in_other_words(passage: str, record: Iterable[str]) -> bool:
+    """Tell whether a passage begins a part of a sentence on record, with every number of it.
+
+    Upper case does not count, nor whether a currency's code stands before its amount or after it.
+    """
+    words = _plain(passage)
+    parts = (_plain(part) for sentence in record for _, part in _parts(sentence))
+    return len(words) >= _FEWEST and any(
+        part[: len(words)] == words and not any(map(_NUMBER.search, part[len(words) :]))
+        for part in parts
+    )
+
+
+def _plain(text: str) -> list[str]:
+    return _AMOUNT.sub(r"\2 \1", text).lower().split()
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

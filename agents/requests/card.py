@@ -16,6 +16,7 @@ from agents.core.actions import MAX_TEXT
 from agents.core.calls import CallTarget
 from agents.core.compat_0_2 import unit_of
 from agents.core.decisions import Demand
+from agents.core.ledger_sentences import in_other_words
 from agents.core.money import format_money, with_unit
 from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in
@@ -133,7 +134,7 @@ class Card:
     produced: Output | None  # a step's output; None: the request has none
     letter: str | None  # the text for an outsider; None: the request has none
     words: str  # the agent's answer, as HTML; "": the request has none
-    own_words: Sequence[str]  # passages of it that no record has
+    own_words: Sequence[str]  # passages of it that no record has, not even in other words
     known: Sequence[tuple[str, str]]  # sentences of ledger and record, to compare it with
     correction: str  # the person's own text instead: the email, or instructions for the draft
     too_long: str  # why a later step cannot email this result, or ""
@@ -186,7 +187,8 @@ class Card:
     @property
     def compares_first(self) -> bool:
         """Whether a person has to compare something before they choose an answer."""
-        return bool(self.doubts or self.chooses) or self.has_odd_twin
+        is_odd = bool(self.doubts or self.own_words or self.lookalikes or self.too_long)
+        return is_odd or self.chooses or self.has_odd_twin or self.rejected_before is not None
 
     @property
     def chooses(self) -> bool:
@@ -326,7 +328,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         produced=split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
         words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
-        own_words=(escalation.review.get("facts") or {}).get("own_words") or [],
+        own_words=_own_words(escalation),
         known=_known(escalation.review.get("facts") or {}),
         correction=_correction_of(escalation),
         too_long=_too_long(escalation, kind),
@@ -566,6 +568,12 @@ def _too_long(escalation: Escalation, kind: RequestKind) -> str:
         "email it, approving lets the run stop there with nothing sent. Send it back to have it "
         "shortened."
     )
+
+
+def _own_words(escalation: Escalation) -> list[str]:
+    facts = escalation.review.get("facts") or {}
+    record = [sentence for _, sentence in _known(facts)]
+    return [one for one in facts.get("own_words") or () if not in_other_words(one, record)]
 
 
 def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str]:

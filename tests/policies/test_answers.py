@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agents.core.json_forms import sha256
+from agents.core.ledger_sentences import in_other_words
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.desks.refunds.facts import RefundFacts
@@ -131,3 +132,18 @@ def test_brief_states_the_workers_findings() -> None:
         "payments failed. Gateway incident: major outage. Out of stock: SKU-9033; restocking "
         "takes 2 days."
     )
+
+
+@pytest.mark.parametrize(
+    ("passage", "is_known"),
+    [
+        ("the last charge was 1,200.00 USD", True),
+        ("10 days ago", True),
+        ("The last charge was USD 1,200.00 for a gift", False),
+        ("the last charge was", False),  # without its amount
+        ("was changed", False),  # nothing was
+        ("Nothing was", False),
+    ],
+)
+def test_fact_in_other_words_needs_no_mark(passage: str, is_known: bool) -> None:
+    assert in_other_words(passage, [CHARGE, NOTHING]) is is_known

@@ -508,8 +508,8 @@ def pages_of(found: list[Escalation]) -> list[str]:
 def check_look(seen: dict[str, Any], one: Escalation, sent: str) -> None:
     verdicts = verdicts_of(sent)
     assert not seen["isWide"]
-    may_approve = not {"approve", "adjust"}.isdisjoint(verdicts)
-    assert (seen["answers"], seen["sends"]) == (len(verdicts), int(may_approve))
+    chosen = re.findall(r'name="verdict" value="\w+"\s+checked', sent)
+    assert (seen["answers"], seen["sends"]) == (len(verdicts), len(chosen))
     claiming = [reverse(verb, args=[one.pk]) for verb in ("claim", "release-claim")]
     assert seen["claims"] == sum(f'action="{address}"' in sent for address in claiming)
     _, _, headline = sent.partition('id="consequence"')
