@@ -323,6 +323,19 @@ function sift(field) {
 }
 document.addEventListener("input", ({ target }) => target.matches("[data-sift]") && sift(target));
 
+// --- A curve ----------------------------------------------------------------------------------
+// Its line follows the control, which names a row of the table below; so does what is said.
+
+document.addEventListener("input", ({ target }) => {
+  if (!target.matches(".slide")) return;
+  const card = target.closest(".card");
+  const row = card.querySelectorAll("[data-x]")[target.value];
+  const [value, said, asked] = [...row.children].map((cell) => cell.textContent);
+  for (const end of ["x1", "x2"]) card.querySelector(".curve .at").setAttribute(end, row.dataset.x);
+  target.setAttribute("aria-valuetext", `${value}: ${said}`);
+  card.querySelector("output").textContent = `${value}: ${said}${asked && `, ${asked} asked`}`;
+});
+
 // --- Keys -------------------------------------------------------------------------------------
 // A letter never decides, and it is nothing while one types.
 

@@ -17,7 +17,7 @@ from agents.core.reviews import ReviewResult
 from agents.sdk.desk import DESKS, rules_at
 
 ALONE, WAITS, BLOCKED = "alone", "waits", "blocked"
-_OUTCOMES = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
+OUTCOMES = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
 _MOST = 20  # flips that are kept one by one
@@ -120,7 +120,7 @@ class FlipTable:
 
 
 def outcome(result: ReviewResult) -> str:
-    return _OUTCOMES[result.decision]
+    return OUTCOMES[result.decision]
 
 
 def _in_order(flips: Sequence[tuple[str, int, tuple[str, ...], int, str]]) -> list[Json]:

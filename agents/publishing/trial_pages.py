@@ -11,14 +11,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.money import format_money, with_unit
+from agents.core.money import format_money, is_currency, with_unit
 from agents.core.requests import Json
 from agents.models import DraftTrial, Role, Run
 from agents.policies.flips import ALONE, BLOCKED, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
 from agents.publishing.words import differences
-from agents.sdk.desk import tool_title
+from agents.sdk.desk import DESKS, tool_title
 from agents.shell import access
 from agents.shell.formats import CHIPS, desk_title, rule_title
 from agents.shell.pages import action, page
@@ -59,6 +59,7 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
             "sums": _sums(outcome["rows"]),
             "limits": list(_limits_of_knowledge(outcome)),
             "flips": _flips(held, outcome),
+            "curve": _curve(outcome["curve"]) if outcome.get("curve") else None,
         }
     return render(request, "policy/trial.html", shown)
 
@@ -141,6 +142,31 @@ def _sums(rows: list[Json]) -> list[dict[str, str]]:
         }
         for currency, kept in sorted(sums.items())
     ]
+
+
+def _curve(kept: Json) -> dict[str, Any]:
+    """Return the points of a curve, in its picture of 600 by 156 and in words."""
+    last, most = kept["points"][-1][0], max(1, *(runs for _, runs, _ in kept["points"]))
+    points = []
+    for value, runs, asked in kept["points"]:
+        way = 1 if value < kept["was"] else -1
+        said = f"{runs:,} {'more' if way > 0 else 'fewer'} wait" if runs else "as many wait"
+        point = {"value": _measured(value, kept["unit"]), "said": said, "at": value}
+        point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most}
+        points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
+    names = {one.name: one.label for one in DESKS[kept["desk"]].limit_fields}
+    numbers = {one["at"]: number for number, one in enumerate(points)}
+    return {
+        "label": names[kept["name"]],
+        "points": points,
+        "was": points[numbers[kept["was"]]],
+        "would": points[numbers[kept["would"]]],
+        "number": numbers[kept["would"]],
+    }
+
+
+def _measured(value: int, unit: str) -> str:
+    return format_money(value, unit) if is_currency(unit) else with_unit(value, unit)
 
 
 def _limits_of_knowledge(outcome: Json) -> Iterator[tuple[str, str]]:

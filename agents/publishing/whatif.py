@@ -21,6 +21,7 @@ from agents.core.states import EffectState
 from agents.engine.again import rulings_again
 from agents.models import Effect, Escalation, MaskedValue, Run, Step, Workspace
 from agents.models.runs import ValuesLocked, give_pseudonyms, naming, read_values, target_of
+from agents.policies.curve import curve_of
 from agents.policies.flips import FlipTable, Proposal, concerned, untried
 from agents.sdk.arguments import BadArguments
 
@@ -41,7 +42,7 @@ def judge_period(
 
     `step` hears how many runs are done, and may raise.
     """
-    table, pairs = FlipTable(), _Pairs(was, would)
+    table, pairs, curve = FlipTable(), _Pairs(was, would), curve_of(was, would)
     desks = [name for name in dict.fromkeys((*was.desks, *would.desks)) if pairs.differs_at(name)]
     runs = Run.objects.filter(workspace=workspace, created_at__gte=since, created_at__lt=until)
     runs = runs.filter(desk__in=desks)
@@ -56,9 +57,12 @@ def judge_period(
         for stored in _read(keys[at : at + _TOGETHER]):
             before, after, wanted = pairs.of(stored.run.pattern, stored.run.desk)
             if wanted:
-                proposals = stored.proposals(before, after, wanted)
+                proposals = list(stored.proposals(before, after, wanted))
                 table.add(str(stored.run.pk), stored.run.desk, proposals)
-    return {**table.as_json(), **emptied, **pairs.limits_of_knowledge()}
+                if curve:
+                    curve.add(stored.run.desk, [one for one in proposals if type(one) is Proposal])
+    known = {"curve": curve and curve.as_json(), **pairs.limits_of_knowledge()}
+    return {**table.as_json(), **emptied, **known}
 
 
 class _Pairs:

@@ -94,6 +94,23 @@ def test_higher_limit_says_what_people_did(tried: Scene) -> None:
     assert rows(found, *SUMS) == [["waits", "alone", 2, 2, 300_000, 80_000, 80_000, people]]
 
 
+@pytest.mark.parametrize("to", [60_000, 150_000])
+def test_curve_is_what_judging_at_each_point_finds(tried: Scene, to: int) -> None:
+    curve = judged(tried, with_limits(auto_limit_minor=to))["curve"]
+
+    assert len(curve["points"]) >= 20
+    for at, *counted in curve["points"]:
+        found = judged(tried, with_limits(auto_limit_minor=at))
+        ways = {(row["was"], row["would"]) for row in found["rows"]}
+        assert ways <= {("alone", "waits") if at < 100_000 else ("waits", "alone")}
+        assert counted == [sum(row[name] for row in found["rows"]) for name in ("runs", "asked")]
+
+
+@pytest.mark.parametrize("name", ["shorter window", "less in a run", "no caps", "no limit"])
+def test_curve_is_left_out_where_judging_is_needed(tried: Scene, name: str) -> None:
+    assert judged(tried, DRAFTS[name])["curve"] is None
+
+
 def test_was_is_the_version_in_force(tried: Scene) -> None:
     """What changed before the draft was begun is not told as the draft's."""
     assert judged(tried, DRAFTS["lower"], was=DRAFTS["lower"])["rows"] == []

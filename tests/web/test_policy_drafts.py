@@ -91,3 +91,28 @@ def test_a_limit_is_changed_by_two_and_nothing_is_undone(
     expect(olga.get_by_role("heading", name="Waits for a second admin")).to_be_visible()
     mine = PolicyDraft.objects.get(by=admins["olga"])
     assert mine.document == with_limits(BY_TWO, window_days=30).as_json()
+
+
+def test_a_draft_is_tried_on_what_was_before_it_is_published(
+    scene: Scene, admins: dict[str, User], site: str, worker: None, desk: Desk
+) -> None:
+    for amount in (400, 800, 950, 1200):
+        advance_run(scene.launch(REFUND_1200.replace("1200", f"{amount}")))
+    ada = desk("ada", "/policy/", viewport={"width": 1280, "height": 720})
+    draft(ada, LIMIT, "500")
+    ada.get_by_role("button", name="Try on the last 14 days").click()
+
+    told = "Issue refund (Refunds): 2 of 3 that were allowed would have waited for a person"
+    expect(ada.get_by_role("heading", name=told)).to_be_visible()
+    expect(ada.get_by_text("At most 1 request a day more.")).to_be_visible()
+    expect(ada.get_by_role("row", name="Issue refund")).to_contain_text("USD 1,750.00")
+    for _ in range(4):
+        ada.get_by_role("slider", name=LIMIT).press("ArrowRight")
+    expect(ada.get_by_text("USD 900.00: 1 more wait, USD 950.00 asked")).to_be_visible()
+
+    ada.get_by_role("link", name="Draft 1").click()
+    ada.get_by_role("button", name="Ask for a second admin").click()
+    expect(ada.get_by_role("heading", name="Waits for a second admin")).to_be_visible()
+    nora = desk("nora", "/policy/drafts/1/")
+    nora.get_by_role("link", name=told).click()
+    expect(nora.get_by_role("heading", name=told)).to_be_visible()
