@@ -80,14 +80,14 @@ from agents.requests.queue import (
     LOOK,
     MARKED,
     MINE,
-    UNCLAIMED,
+    OTHERS,
     WHOLE,
     InboxRow,
     WaitingCount,
     expired_since,
-    first_rows,
     line_of,
     reviewer,
+    rows_in,
 )
 from agents.runs.outage import Outage, outage_for, try_models
 from agents.shell import access
@@ -176,7 +176,7 @@ class _Overview:
     waiting: WaitingCount
     waiting_sums: str
     snoozed: int  # by the reader, and not among them
-    rows: Sequence[InboxRow]  # what to look at first, theirs, then the soonest to expire
+    rows: Sequence[InboxRow]  # the first of the inbox
     held: Mapping[str, int]  # of what waits, by view
     unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
     is_new: bool  # nothing ever ran
@@ -195,8 +195,19 @@ class _Overview:
     @property
     def clearing_seconds(self) -> float | None:
         """Return how long what nobody holds takes at today's pace; None if unknown."""
-        each, count = self.pace.each_seconds, self.held[UNCLAIMED]
+        each, count = self.pace.each_seconds, self.unheld
         return each * count if each and count else None
+
+    @property
+    def unheld(self) -> int:
+        """Return how many requests neither they, nor their teams, nor others hold."""
+        return self.held[ALL] - self.held[MINE] - self.held[OTHERS]
+
+    @property
+    def next_due(self) -> InboxRow | None:
+        """Return the request of the next deadline, if it is among the first."""
+        soonest = self.waiting.soonest
+        return next((row for row in self.rows if row.escalation.expires_at == soonest), None)
 
 
 def overview(
@@ -218,8 +229,8 @@ def overview(
     expired = [one for one in requests if one.state == EscalationState.EXPIRED]
     cases, is_more = attention(keys, since=at - timedelta(days=_PERIODS[-1]), today=midnight)
     who = reviewer(user, at=at)
-    line = line_of(WHOLE, who, views=(ALL, MARKED, LOOK, MINE, UNCLAIMED))
-    rows = first_rows(who, _FIRST) if line.waiting else []
+    line = line_of(WHOLE, who, views=(ALL, MARKED, LOOK, MINE, OTHERS))
+    rows = rows_in(WHOLE, who, _FIRST) if line.waiting else []
     return _Overview(
         waiting=line.waiting,
         waiting_sums=line.views[ALL].sums,

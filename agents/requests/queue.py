@@ -12,10 +12,8 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.db.models import (
-    BooleanField,
     Case,
     Count,
-    ExpressionWrapper,
     F,
     FilteredRelation,
     IntegerField,
@@ -80,7 +78,7 @@ from agents.shell.refusal import time_here
 from agents.tools import argument_in_words
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
-LOOK, MARKED = "look", "marked"  # without a tab of their own
+LOOK, MARKED, OTHERS = "look", "marked", "others"  # without a tab of their own
 VIEWS: Mapping[str, str] = {
     MINE: "Mine and my teams’",
     UNCLAIMED: "Unclaimed",
@@ -326,43 +324,6 @@ def rows_about(workspaces: Sequence[int], desk: str, key: str, *, at: datetime) 
     of_runs = {"run__desk": desk, "run__subject_key": key, "run__workspace__in": workspaces}
     held = open_in(workspaces).filter(**of_runs).select_related("run", *_HOLDERS)
     return _rows(held.order_by("expires_at", "pk")[: INBOX + 1], at=at)
-
-
-def first_rows(who: Reviewer, most: int) -> list[InboxRow]:
-    """Return the first requests for a person, in one query: those to look at first, then theirs.
-
-    Those that expire soonest come first among them. Snoozed ones are left out.
-    """
-    homes = who.workspaces
-    given = {"reader": who.user_id, "at": who.at, **spread("homes", homes)}
-    return _rows(_first(len(homes), most).all(**given), at=who.at)
-
-
-def _last(view: str, who: Reviewer) -> Case:
-    return Case(When(_in_view(view, who), then=False), default=True)
-
-
-@cache
-def _first(homes: int, most: int) -> CompiledSelect[Escalation]:
-    reader: Any = Param("reader")
-    at: Any = Param("at")
-    who = Reviewer(reader, (), at)
-
-    def build() -> QuerySet[Escalation]:
-        is_frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
-        order: tuple[Any, ...] = (
-            *(_last(view, who) for view in (MARKED, LOOK, MINE)),
-            is_frozen,
-            "expires_at",
-            "pk",
-        )
-        ours = open_in(Params("homes", homes)).filter(_in_view(ALL, who))
-        # First the keys, so that whole rows are read only of few.
-        keys = ours.order_by(*order).values("pk")[:most]
-        requests = Escalation.objects.filter(pk__in=keys).select_related("run", *_HOLDERS)
-        return requests.order_by(*order)
-
-    return CompiledSelect(build)
 
 
 def decided_page(
@@ -738,12 +699,15 @@ def _in_view(view: str, who: Reviewer) -> Q:
     if view == ABOVE:
         return _above_limit(who) & ~snoozed
     is_given = Q(approval__by=who.user_id)
+    mine = (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given
+    free = ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given
     condition = {
         ALL: Q(),
         MARKED: _IS_MARKED,
         LOOK: _looks_first(who.at),
-        MINE: (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given,
-        UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given,
+        MINE: mine,
+        UNCLAIMED: free,
+        OTHERS: ~mine & ~free,
     }[view]
     return condition & ~snoozed
 
