@@ -25,13 +25,9 @@ from agents.patterns.steps import (
 _PLAN, _FINALIZE = "plan", "finalize"
 _OUT_OF_TIME, _OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
 _TOO_SLOW = "task_timeout"
-_REASONS = {  # the gateway's reason for a failed call: its name for a task
-    "tool_denied": "worker_denied",
-    "tool_missing": "worker_missing",
-    "tool_bad_args": "worker_bad_args",
-    "tool_bad_result": "worker_bad_result",
-    "tool_error": "worker_error",
-}
+# The gateway's reason for a failed call: its name for a task.
+_FAULTS = ("denied", "missing", "bad_args", "bad_result", "error")
+_REASONS = {f"tool_{fault}": f"worker_{fault}" for fault in _FAULTS}
 
 
 @pattern

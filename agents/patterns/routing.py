@@ -31,10 +31,7 @@ NO_SPECIALIST = "max_route_attempts"
 _REASONS = {  # the gateway's reason for a refused call: its name for a delegation
     "max_tool_calls": "max_delegations",
     "loop_detected": "loop_detected",
-    "tool_denied": "route_denied",
-    "tool_missing": "route_missing",
-    "tool_bad_args": "route_bad_args",
-    "tool_error": "route_error",
+    **{f"tool_{fault}": f"route_{fault}" for fault in ("denied", "missing", "bad_args", "error")},
 }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agents.core.actions import MAX_TEXT
 from agents.core.limits import BUDGETS, Limits
-from agents.core.money import with_unit
 from agents.core.requests import Ask, Failed, Json, Request, Stop
 from agents.core.states import AFTER_BLOCK, asks_only
+from agents.core.tables import read_table
 from agents.patterns import Brief, Notes
 
 T = TypeVar("T")
@@ -84,54 +85,31 @@ def final_answer(action: Json) -> Json:
 # allows. The same holds for unreadable replies, so that one broken reply does not end a run that
 # has paid.
 
-UNREADABLE = "reply.unreadable"  # instead of a rule: no rule saw the reply
-BY_PERSON = "person.sent_back"  # instead of a rule: a person sent the proposal back
-_FORM = (
-    "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
-    f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
-)
-# For a proposal that a person sent back. It counts as a block.
-SAME_AGAIN = {
-    "rule": "person.same_again",
-    "sentence": "A person has sent this very proposal back, so it is not put to one again.",
-    "flip": "Propose something else, or answer.",
-}
-# For a call that the gateway would refuse as a loop, ending the run.
-REPEATED = {
-    "rule": "call.repeated",
-    "sentence": "This very call was carried out before in this run, so it is not made again.",
-    "flip": "Use its result: propose another call, or end with the answer.",
-}
-TOO_MANY = "call.too_many"  # instead of a rule
-_AS_SCHEMA = (
-    "Call one of your tools with all its arguments, each as its schema says. An amount is written "
-    "with a point and without other separators, as 1950.00."
-)
-_ELSE = "Propose something else, or end with the reason."
-# For an end that claims a deed without one in the ledger. It counts as a block.
-NOTHING_DONE = {
-    "rule": "end.nothing_done",
-    "sentence": "The ledger has nothing: no call that changes anything was carried out, blocked or "
-    "put to a person in this run.",
-    "flip": "Propose the call that does what the goal asks for, or answer why nothing is to be "
-    "done.",
-}
-# Sent once per run when the agent invents a value; then a person is asked.
-NOT_NAMED = "call.not_named"  # instead of a rule
+
+@dataclass(frozen=True)
+class _Block:
+    rule: str
+    sentence: str
+    flip: str
+
+
+@dataclass(frozen=True)
+class _Told:
+    """The tables of told.toml."""
+
+    blocks: dict[str, _Block]
+    next: dict[str, str]
+    reasons: dict[str, str]
+
+
+_TOLD = read_table(_Told, __file__, "told.toml")
+_RULES = {name: block.rule for name, block in _TOLD.blocks.items()}
+UNREADABLE, BY_PERSON, REPEATED = _RULES["unreadable"], _RULES["by_person"], _RULES["repeated"]
+TOO_MANY, NOTHING_DONE = _RULES["all_calls_made"], _RULES["nothing_done"]
+NOT_NAMED = _RULES["not_named"]
 _MOST_ALIKE = 2  # times that an agent gets the same block for the same proposal
 # For any role, also one that writes plain text.
 _IN_FULL = {"llm_empty", "llm_stray_call", "llm_truncated"}
-_WHY = {
-    "non_json": "it is not one JSON object and nothing else",
-    "llm_empty": "it is empty",
-    "llm_stray_call": "a tool call or reasoning stands in its text",
-    "llm_truncated": "it was cut off at its length limit",
-    "bad_final_answer": "its answer is blank or holds characters that are not shown",
-    "text_too_long": "a text is too long",
-    "bad_ticket": "its ticket is too long or holds characters that are not shown",
-    "bad_tool_args": "an argument is missing, not the tool's, or not written as its schema says",
-    "bad_arg_type": "an argument is of another type, blank or holds characters that are not shown",
-}
 
 
 class Blocked(Stop):
@@ -183,18 +161,14 @@ class Blocked(Stop):
         return self
 
 
-def all_calls_made(most: int) -> Json:
-    """Return the block of a call beyond the run's limit of calls."""
-    sentence = f"This run has made the {with_unit(most, 'calls')} that its policy allows."
-    flip = "End now: answer with what you know, and say what is left to do."
-    return {"rule": TOO_MANY, "sentence": sentence, "flip": flip}
+def told_of(block: str, **words: object) -> Json:
+    """Return what an agent is told by a block of told.toml: rule, sentence and way on."""
+    return {key: text.format(**words) for key, text in vars(_TOLD.blocks[block]).items()}
 
 
-def tool_called_often(most: int) -> Json:
-    """Return the block of a call beyond its tool's limit."""
-    calls = with_unit(most, "calls")
-    sentence = f"This run has made the {calls} of this tool that its policy allows."
-    return {"rule": TOO_MANY, "sentence": sentence, "flip": _ELSE}
+def block_of(end: Stop, step: Json, action: Json, name: str, **words: object) -> Blocked:
+    """Return a block of told.toml for an action; `end` may end the run."""
+    return Blocked(end, {"step": step, "action": action, **told_of(name, **words)})
 
 
 def _is_like(block: Json, other: Json) -> bool:
@@ -208,8 +182,9 @@ def tell(notes: Notes, block: Json, *, call: Json = None) -> None:
     notes.blocks.append(block)
     is_call = isinstance(call, dict) and isinstance(call.get("args"), dict)
     is_call = is_call and call.get("kind") == "tool" and isinstance(call.get("name"), str)
-    next_step = _AS_SCHEMA if block["rule"] == UNREADABLE else block["flip"] or _ELSE
-    came = {"status": "blocked", "why": block["sentence"], "next": next_step}
+    then = _TOLD.next
+    way = then["unreadable"] if block["rule"] == UNREADABLE else block["flip"] or then["otherwise"]
+    came = {"status": "blocked", "why": block["sentence"], "next": way}
     notes.turns.append({"call": block.get("action") or (call if is_call else None), "came": came})
     notes.proposed.clear()  # they were meant to follow the blocked one
 
@@ -219,28 +194,8 @@ def block_for(
 ) -> Blocked:
     """Return the block of an action that a review does not allow; `end` may end the run."""
     deciding = review["deciding"]
-    told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
-    block = {"step": step, "action": action, **told_of}
-    return Blocked(end, block, is_final=is_final)
-
-
-def block_for_terms(end: Stop, step: Json, action: Json, terms: list[str]) -> Blocked:
-    """Return the block of a call with terms that its agent invented."""
-    sentence = f"Neither the goal nor a person names its {' and its '.join(terms)}: you chose it."
-    flip = (
-        "Use what the goal says. If it says where to look and this was found there, propose the "
-        "call again: a person decides. Otherwise end with `cannot` and say what is missing."
-    )
-    told_of = {"rule": NOT_NAMED, "sentence": sentence, "flip": flip}
-    return Blocked(end, {"step": step, "action": action, **told_of})
-
-
-def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Blocked:
-    """Return the block of an action that a person sent back, with their reason."""
-    sentence = f"A person sent it back: {decision['comment']}"
-    flip = "Propose something else that heeds this; the same is not put to a person again."
-    told_of = {"rule": BY_PERSON, "sentence": sentence, "flip": flip}
-    return Blocked(end, {"step": step, "action": action, **told_of})
+    block = {name: deciding[name] for name in ("rule", "sentence", "flip")}
+    return Blocked(end, {"step": step, "action": action, **block}, is_final=is_final)
 
 
 def earlier_block(notes: Notes, action: Json) -> Json:
@@ -262,7 +217,7 @@ def expect_readable(step: Json) -> Iterator[None]:
     except Blocked:
         raise
     except Stop as end:
-        if end.reason in _WHY or end.reason.startswith("invalid_"):
+        if end.reason in _TOLD.reasons or end.reason.startswith("invalid_"):
             raise _block_for_unreadable(end, step) from None
         raise
 
@@ -270,11 +225,9 @@ def expect_readable(step: Json) -> Iterator[None]:
 def _block_for_unreadable(end: Stop, step: Json) -> Blocked:
     kind, _, about = end.reason.partition(":")
     code, _, where = (about or kind).partition(":")
-    sentence = f"The reply cannot be used: {_WHY.get(code, code.replace('_', ' '))}"
-    sentence += f" ({where})." if where else "."
-    flip = "Answer once more, briefly and to the end." if code in _IN_FULL else _FORM
-    told_of = {"rule": UNREADABLE, "sentence": sentence, "flip": flip}
-    return Blocked(end, {"step": step, **told_of})
+    why = _TOLD.reasons.get(code, code.replace("_", " ")) + (f" ({where})" if where else "")
+    block = "cut_off" if code in _IN_FULL else "unreadable"
+    return Blocked(end, {"step": step, **told_of(block, why=why, most=MAX_TEXT)})
 
 
 def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) -> Steps[T]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agents.core.actions import Action, action_schema, read_action
 from agents.core.json_forms import args_hash
 from agents.core.limits import REVIEW_CHANGED
-from agents.core.money import to_model_units
+from agents.core.money import to_model_units, with_unit
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import TAKE, Ask, Await, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.states import claims_deed
@@ -21,15 +21,11 @@ from agents.patterns.steps import (
     FROM_VERSION,
     NOT_NAMED,
     NOTHING_DONE,
-    REPEATED,
-    SAME_AGAIN,
     Blocked,
     NoReply,
     Steps,
-    all_calls_made,
-    block_by_person,
     block_for,
-    block_for_terms,
+    block_of,
     block_reason,
     blocks_of,
     dialogue_of,
@@ -41,7 +37,7 @@ from agents.patterns.steps import (
     reports_error,
     stop,
     tell,
-    tool_called_often,
+    told_of,
 )
 
 _RECENT = 3  # steps that the worker is shown
@@ -121,15 +117,15 @@ def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
     made = [past["executed_action"] for past in notes.history]
     of_tool = [call for call in made if call["name"] == action["name"]]
     if len(made) >= limits.max_tool_calls:
-        reason, block = "max_tool_calls", all_calls_made(limits.max_tool_calls)
+        reason, block, most = "max_tool_calls", "all_calls_made", limits.max_tool_calls
     elif len(of_tool) >= (most := limits.calls_of(action["name"])):
-        reason, block = "loop_detected:per_tool_limit", tool_called_often(most)
+        reason, block = "loop_detected:per_tool_limit", "tool_called_often"
     elif of_tool.count(action) >= limits.repeats_of(action["name"]):
-        reason, block = "loop_detected:signature_repeat", REPEATED
+        reason, block = "loop_detected:signature_repeat", "repeated"
     else:
         return
     end = stop(reason, phase="execution", action=action)
-    raise Blocked(end, {"step": step, "action": action, **block})
+    raise block_of(end, step, action, block, calls=with_unit(most, "calls"))
 
 
 def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
@@ -137,7 +133,7 @@ def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
     writes = [name for name in brief.limits.proposable if name not in brief.reads]
     if action["kind"] != "final" or not writes or brief.question_version < FROM_VERSION:
         return False
-    is_asked = len([block for block in notes.blocks if block["rule"] == NOTHING_DONE["rule"]])
+    is_asked = len([block for block in notes.blocks if block["rule"] == NOTHING_DONE])
     used = {past["executed_action"]["name"] for past in notes.history}
     if is_asked >= brief.limits.max_empty_ends or notes.blocks or used - set(brief.reads):
         return False
@@ -151,7 +147,7 @@ def _ask_about_end(
 
     If that is missing or unreadable, its first end counts.
     """
-    tell(notes, {"step": step, "action": end, **NOTHING_DONE})
+    tell(notes, {"step": step, "action": end, **told_of("nothing_done")})
     inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
     request = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
     try:
@@ -379,11 +375,11 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     kind = (LETTER if letter else ACTION).stored
     if turn.person is None and earlier_block(turn.notes, turn.action):
         end = turn.refuse(_SENT_BACK, "human_approval")
-        raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
+        raise block_of(end, turn.step, turn.action, "same_again")
     if turn.person is None and (terms := _made_up_terms(turn, review)):
-        raise block_for_terms(
-            turn.refuse(block_reason(review), "supervisor"), turn.step, turn.action, terms
-        )
+        end = turn.refuse(block_reason(review), "supervisor")
+        named = " and its ".join(terms)
+        raise block_of(end, turn.step, turn.action, "not_named", terms=named)
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     except Failed as error:
@@ -397,7 +393,8 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     turn.person["comment"] = decision["comment"]
     if decision["decision"] == "sent_back":
         end = turn.refuse(_SENT_BACK, "human_approval")
-        raise block_by_person(end, turn.step, turn.action, decision)
+        comment = decision["comment"]
+        raise block_of(end, turn.step, turn.action, "by_person", comment=comment)
     if not turn.person["approved"]:
         raise turn.refuse(REFUSED[decision["decision"]], "human_approval")
     return str(decision["key"])

@@ -35,7 +35,7 @@ from agents.shell.formats import HELD, RULING_ROLES, standing_of
 from agents.tools import request_of
 
 # Rules of blocks without a review.
-_UNREVIEWED = (UNREADABLE, REPEATED["rule"], TOO_MANY)
+_UNREVIEWED = (UNREADABLE, REPEATED, TOO_MANY)
 _QUOTED = 200  # characters shown of an unusable reply that is a text
 
 
