@@ -90,7 +90,7 @@ class RequestKind:
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _RequestWords:
     """The tables of request_kinds.toml."""
 
     did: dict[EscalationState, str]  # what a person did with a request, by its state
@@ -98,7 +98,7 @@ class _Tables:
     lapses: dict[str, str]
 
 
-_TABLES = read_table(_Tables, __file__, "request_kinds.toml")
+_TABLES = read_table(_RequestWords, __file__, "request_kinds.toml")
 KINDS, LAPSES = _TABLES.kinds, _TABLES.lapses
 ACTION, LETTER, OUTPUT = KINDS["action"], KINDS["letter"], KINDS["output"]
 ADVICE, FINAL, QUESTION = KINDS["advice"], KINDS["answer"], KINDS["question"]

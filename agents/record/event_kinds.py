@@ -330,14 +330,14 @@ _CHANGES: Mapping[str, Change] = {
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _EventWords:
     """The tables of event_kinds.toml."""
 
     ledger: Mapping[str, EventKind]
     others: Mapping[str, EventKind]
 
 
-_TABLES = read_table(_Tables, __file__, "event_kinds.toml")
+_TABLES = read_table(_EventWords, __file__, "event_kinds.toml")
 # Channels and desks add their own words.
 EVENTS: dict[str, EventKind] = {**_TABLES.ledger, **_TABLES.others}
 EVENTS.update({kind: replace(EVENTS[kind], change=change) for kind, change in _CHANGES.items()})
