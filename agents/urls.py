@@ -95,6 +95,7 @@ urlpatterns: list[URLPattern] = [
     path("policy/drafts/<int:pk>/", draft_pages.draft, name="policy-draft"),
     path("policy/drafts/<int:pk>/change/", draft_pages.draft_change, name="policy-draft-change"),
     path("policy/drafts/tried/<int:pk>/", trial_pages.trial, name="policy-trial"),
+    path("policy/drafts/tried/<int:pk>/<uuid:run>/", trial_pages.walk_run, name="policy-walk"),
     path("policy/drafts/tried/<int:pk>/cancel/", trial_pages.cancel, name="policy-trial-cancel"),
     path("search/", search.search, name="search"),
     path("team/", team.team, name="team"),

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
+from agents.core.calls import CallTarget
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.money import format_money, is_currency, with_unit
 from agents.core.requests import Json
-from agents.models import DraftTrial, Role, Run
+from agents.core.reviews import ReviewResult
+from agents.models import DraftTrial, Role, Run, Step
+from agents.models.runs import target_of
 from agents.policies.flips import ALONE, BLOCKED, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
+from agents.publishing.walks import walk
 from agents.publishing.words import differences
+from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, tool_title
 from agents.shell import access
-from agents.shell.formats import CHIPS, desk_title, rule_title
+from agents.shell.formats import CHIPS, RULING_ROLES, desk_title, rule_title
 from agents.shell.pages import action, page
 
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
@@ -62,6 +69,34 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
             "curve": _curve(outcome["curve"]) if outcome.get("curve") else None,
         }
     return render(request, "policy/trial.html", shown)
+
+
+@page
+def walk_run(request: HttpRequest, pk: int, run: UUID) -> HttpResponse:
+    """Show a run as it was recorded, and next to it under the version that was tried."""
+    held = access.trial_for(access.person(request), pk, access.SEE_TRIALS)
+    ours = Run.objects.select_related("workspace", "policy")
+    found = get_object_or_404(ours, pk=run, workspace=held.workspace)
+    reviews, why = walk(found, held.document)
+    rows = [_reviewed(found, step, ruled) for step, ruled in reviews]
+    shown = {"nav": "policy", "trial": held, "run": found, "rows": rows, "why": why}
+    shown["last"] = sum(one["would"] is not None for one in rows)
+    return render(request, "policy/walk.html", shown)
+
+
+def _reviewed(run: Run, step: Step, ruled: ReviewResult | None) -> dict[str, Any]:
+    action, was = step.asked["action"], step.reply or {}
+    money = CallTarget()
+    with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
+        money = target_of(run, action)
+    would = ruled and ruled.as_json()
+    return {
+        "call": tool_title(action["name"]) if action.get("name") else "Answer",
+        "amount": format_money(money.amount_minor, money.currency) if money.amount_minor else "",
+        "was": (*RULING_ROLES[was["decision"]], was["deciding"]),
+        "would": would and (*RULING_ROLES[would["decision"]], would["deciding"]),
+        "is_same": would and would["deciding"] == was["deciding"],
+    }
 
 
 @action

@@ -12,9 +12,10 @@ from django.utils import timezone
 from agents.audit.erasing import erase_subject
 from agents.core.limits import Limits
 from agents.desks.refunds.limits import STRICT
-from agents.models import Run, Step, Workspace
+from agents.models import Event, Run, Step, Workspace
 from agents.policies.again import FAILS
 from agents.policies.flips import ALONE, BLOCKED, WAITS
+from agents.publishing.walks import walk
 from agents.publishing.whatif import judge_period
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, go
@@ -109,6 +110,31 @@ def test_curve_is_what_judging_at_each_point_finds(tried: Scene, to: int) -> Non
 @pytest.mark.parametrize("name", ["shorter window", "less in a run", "no caps", "no limit"])
 def test_curve_is_left_out_where_judging_is_needed(tried: Scene, name: str) -> None:
     assert judged(tried, DRAFTS[name])["curve"] is None
+
+
+def ends(run: Run, would: Limits = STRICT) -> tuple[list[str], str]:
+    reviews, why = walk(run, would.as_json())
+    return [ruled.decision if ruled else "" for _, ruled in reviews], why
+
+
+def test_walk_under_the_own_version_ends_as_the_run_did(tried: Scene) -> None:
+    found = {ends(run)[1] for run in Run.objects.all()}
+
+    assert found == {"It ends as the run did.", "It waits here, as the run does."}
+
+
+def test_walk_ends_where_the_record_does(tried: Scene) -> None:
+    """It says what would have been next, and does not do it."""
+    paid, held = Run.objects.get(goal=OF_800), Run.objects.get(goal=REFUND_1500, ended_at=None)
+    before = Event.objects.count(), Step.objects.count()
+    lacks = "The record holds no answer of a person to this request."
+
+    walked, why = ends(paid, DRAFTS["lower"])
+
+    assert (walked[:2], set(walked[2:]), why) == (["approve", "escalate"], {""}, lacks)
+    assert "no result of this call" in ends(held, DRAFTS["higher"])[1]
+    assert "would be asked something else" in ends(paid, DRAFTS["no rule"])[1]
+    assert before == (Event.objects.count(), Step.objects.count())
 
 
 def test_was_is_the_version_in_force(tried: Scene) -> None:

@@ -97,6 +97,7 @@ MAY_READ: dict[str, set[Role]] = {
     "deliveries": {Role.ADMIN},
     "policy-draft": {Role.ADMIN},
     "policy-trial": {Role.AUDITOR, Role.ADMIN},
+    "policy-walk": {Role.AUDITOR, Role.ADMIN},
 }
 
 

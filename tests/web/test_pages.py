@@ -135,6 +135,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "policy-draft": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "policy-draft-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "policy-trial": ((302, 405), (404, 405), (403, 405), (403, 405)),
+    "policy-walk": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "policy-trial-cancel": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "team": ((302, 405), (200, 405), (403, 405), (200, 405)),
@@ -173,6 +174,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         "policy-draft-change": 1,
         "policy-trial": 1,
         "policy-trial-cancel": 1,
+        "policy-walk": 1,
         "invitation": "0" * 64,
     }
     hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
@@ -185,15 +187,16 @@ def address(name: str, *, run: object, escalation: object) -> str:
         parts[name] = keys.set_agent(
             workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
         ).pk
-    if name in ("policy-draft", "policy-trial"):
+    if name in ("policy-draft", "policy-trial", "policy-walk"):
         omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
         shared: dict[str, object] = {"base": omar.workspace.policy, "base_seq": 0, "document": {}}
         own = omar.workspace.drafts.create(by=omar.user, saved_at=at, **shared)
         tried = {"policy": own.base, "document": {}, "days": 7, "asked_at": at}
         trial = own.trials.create(workspace=omar.workspace, by=omar.user, **tried)
-        parts |= {"policy-draft": own.pk, "policy-trial": trial.pk}
+        parts |= {"policy-draft": own.pk, "policy-trial": trial.pk, "policy-walk": trial.pk}
     parts["subject"] = "refunds"
-    more = [1] if name == "run-turn" else ["42"] if name == "subject" else []
+    more: list[object] = [run] if name == "policy-walk" else []
+    more += [1] if name == "run-turn" else ["42"] if name == "subject" else []
     return reverse(name, args=[parts[name], *more] if name in parts else None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -109,6 +110,13 @@ def test_a_draft_is_tried_on_what_was_before_it_is_published(
     for _ in range(4):
         ada.get_by_role("slider", name=LIMIT).press("ArrowRight")
     expect(ada.get_by_text("USD 900.00: 1 more wait, USD 950.00 asked")).to_be_visible()
+
+    ada.get_by_role("link", name=re.compile("Walk it.*950")).click()
+    expect(ada.get_by_role("heading", name="The walk ends after proposal 2")).to_be_visible()
+    expect(ada.get_by_role("row", name="2. Issue refund")).to_contain_text("USD 450.00 over")
+    expect(ada.get_by_role("row", name="3. ")).to_contain_text("not reached")
+    ada.get_by_role("link", name="What if").click()
+    expect(ada.get_by_role("heading", name=told)).to_be_visible()
 
     ada.get_by_role("link", name="Draft 1").click()
     ada.get_by_role("button", name="Ask for a second admin").click()

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit.erasing import erase_subject
-from agents.models import DraftTrial, PolicyDraft, Role, Run
+from agents.models import DraftTrial, Membership, PolicyDraft, Role, Run, Workspace
 from agents.publishing import trials
 from agents.publishing.drafts import begin_draft, save_draft
 from agents.publishing.trials import judge_trial, try_next
@@ -58,6 +58,10 @@ def page(client: Client, trial: DraftTrial) -> str:
     return client.get(reverse("policy-trial", args=[trial.pk])).text
 
 
+def walk(client: Client, trial: DraftTrial, run: Any) -> Any:
+    return client.get(reverse("policy-walk", args=[trial.pk, run]))
+
+
 def test_result_is_shown_to_admins_and_auditors(
     tried: Scene, ada: User, draft: PolicyDraft, golden: Golden
 ) -> None:
@@ -70,6 +74,10 @@ def test_result_is_shown_to_admins_and_auditors(
 
     with pinned():
         pages = {"ada": page(client, trial)}
+    trial.refresh_from_db()
+    assert trial.outcome
+    with pinned():
+        pages["walk"] = walk(auditor, trial, trial.outcome["flips"][0][0]).text
     pages["auditor"] = page(auditor, trial)
     golden.check("policy/trial", pages)
     at = reverse("policy-draft", args=[draft.pk])
@@ -146,6 +154,22 @@ def test_erased_run_leaves_a_trial(tried: Scene, draft: PolicyDraft, ada: User) 
     trial.refresh_from_db()
     assert (trial.outcome["flips"], trial.outcome["rows"][0]["runs"]) == ([], 1)
     assert "Anna" not in page(client_of(ada), trial)
+    walked = walk(client_of(ada), trial, Run.objects.exclude(erased_at=None)[0].pk).text
+    assert "Its run was archived or erased." in walked
+    assert "Anna" not in walked
+
+
+def test_run_of_another_workspace_is_not_walked(
+    tried: Scene, draft: PolicyDraft, ada: User
+) -> None:
+    trial, run = ask(client_of(ada), draft), Run.objects.get(ended_at=None)
+    assert walk(client_of(ada), trial, run.pk).status_code == 200
+    about: dict[str, Any] = {"book": tried.workspace.book, "created_at": timezone.now()}
+    other = Workspace.objects.create(name="Other", slug="other", **about)
+    Membership.objects.create(workspace=other, user=ada, role=Role.ADMIN)
+    DraftTrial.objects.update(workspace=other)
+
+    assert walk(client_of(ada), trial, run.pk).status_code == 404
 
 
 def test_silent_process_is_replaced(draft: PolicyDraft, ada: User) -> None:
