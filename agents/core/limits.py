@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ from agents.core.json_forms import args_hash
 from agents.core.money import MAX_MINOR, to_model_units
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
 from agents.core.requests import Json
+from agents.core.tables import read_table
 
 
 class BadPolicy(ValueError):
@@ -68,36 +69,16 @@ REPLAYS = "Compatibility with recorded cases"  # no published policy has them
 EACH_DESK = "Each desk"
 
 
-def _limit(
-    topic: str,
-    label: str,
-    default: Any,
-    help: str,  # noqa: A002 - as a form calls it
-    *,
-    unit: str = "",
-    name: str = "",
-    least: int | None = None,
-    gathered: bool = False,
-) -> Any:
-    """Declare a limit: its default, its label and its help.
+@dataclass(frozen=True)
+class _LimitWords:
+    """The row of a limit in limits.toml."""
 
-    Units: seconds, days, times, micro-USD, and tools for names of them. `name` is its name in a
-    document, if another than the field's. A version with less than `least` is not published.
-    """
-    words: dict[str, Json] = {"topic": topic, "label": label, "help": help, "unit": unit}
-    words |= {"name": name, "least": least, "gathered": gathered}
-    given = {"default_factory": default} if callable(default) else {"default": default}
-    return field(**given, metadata=words)
-
-
-# The topics of the policy page, in order. Desks' limits are in the desks' parts.
-_of_people = partial(_limit, "People")
-_of_tools = partial(_limit, "Rules and tools")
-_of_run = partial(_limit, "Budgets of a run")
-_of_patterns = partial(_limit, "Reports, cases and workflows")
-_of_privacy = partial(_limit, "Personal data")
-_of_desk = partial(_limit, EACH_DESK)
-_of_replays = partial(_limit, REPLAYS)
+    label: str = ""
+    help: str = ""
+    unit: str = ""  # seconds, days, times, micro-USD, or tools for names of them
+    name: str = ""  # in a document, if another than the field's
+    least: int | None = None  # a version with less is not published
+    gathered: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,260 +88,61 @@ class ReferenceQuirks:
     A policy document lists them among the limits.
     """
 
-    errors_fail: bool = _of_tools(
-        "A tool's error fails the step",
-        True,
-        "If no, a step whose tool reported an error is shown as if it had worked.",
-    )
-    late_calls: bool = _of_run(
-        "Finishes calls under way",
-        False,
-        "If yes, the result of a call that began in time is used even if it comes too late.",
-    )
-    finalize: bool = _of_run(
-        "Closing answer after the last step",
-        False,
-        "If yes, an agent that has used all its steps is asked for a closing answer.",
-    )
-    forget_refusals: bool = _of_replays(
-        "Only the latest refusal counts",
-        False,
-        "If yes, only the specialist who declined last may not be asked again.",
-    )
-    self_reported: bool = _of_replays(
-        "Count only self-reported deviations",
-        False,
-        "If yes, a draft counts as off its plan only where its agent says so itself.",
-    )
-    marker_word: bool = _of_replays(
-        "Stop word ends iteration",
-        False,
-        "If yes, a draft is final once its agent writes the word CONVERGED.",
-    )
+    errors_fail: bool = True
+    late_calls: bool = False
+    finalize: bool = False
+    forget_refusals: bool = False
+    self_reported: bool = False
+    marker_word: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """All limits of a policy version, or of runs of one pattern at one desk: see `of`.
 
-    Amounts are in minor units. Each limit is declared here once: its type says what a document
-    may hold, and pages, documents and error messages read the rest.
+    Amounts are in minor units. A limit's type says what a document may hold; its words are in
+    limits.toml.
     """
 
-    inbox: bool = _of_people(
-        "Human approval enabled", True, "If no, a run stops where it would have asked a reviewer."
-    )
-    escalation_seconds: Annotated[_Count, Field(le=_CENTURY * 86400)] = _of_people(
-        "Time to decide",
-        24 * 3600,
-        "A request that nobody decides within this time is rejected automatically.",
-        unit="seconds",
-        least=1,
-    )
-    four_eyes: bool = _of_people(
-        "No self-approval",
-        True,
-        "If yes, nobody can decide the requests of a run that they launched, or of one that "
-        "repeats it.",
-    )
-    second_admin: bool = _of_people(
-        "A second admin publishes",
-        False,
-        "If yes, a version is published by another admin than the one who asks for it.",
-    )
-    max_empty_ends: _Count = _of_people(
-        "Ends asked about, per run",
-        0,
-        "If an answer claims a deed, but no call was executed, blocked or asked about, the agent "
-        "is told so. It may propose the call or say why not.",
-        unit="times",
-    )
-    max_send_backs: _Count = _of_people(
-        "Requests sent back, per run",
-        0,
-        "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
-        "may propose something else, which waits for a reviewer again. After that many, the "
-        "requests of the run can only be approved, changed or rejected.",
-        unit="times",
-    )
-    tiers: Overrides | None = _of_people(  # see core.decisions
-        "Approvers by amount",
-        None,
-        "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
-        "may approve within their own limits; anyone who reviews may reject. With two people, the "
-        "request waits until a second person has approved exactly what the first did. A tier that "
-        "does not answer in its time passes the request on to the next.",
-    )
-    open_per_launcher: _Count | None = _of_people(
-        "Requests waiting, per launcher",
-        1000,
-        "With this many waiting, the same person cannot launch more runs until some are decided.",
-        least=1,
-    )
-    open_per_subject: _Count | None = _of_people(
-        "Requests waiting, per subject",
-        20,
-        "With this many waiting about one subject, nobody can launch more runs about it until some "
-        "are decided.",
-        least=1,
-    )
-    hand_over: bool = _of_people(
-        "Unsolved cases go to people",
-        True,
-        "If yes, a case that every specialist declines waits for a reviewer to take it over. If "
-        "no, its run stops.",
-    )
-    profile: _Name = _of_tools("Profile", MISSING, "The name of this set of rules and limits.")
-    call_seconds: _Seconds = _of_tools(
-        "Time for one call",
-        600,
-        "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
-        unit="seconds",
-        least=1,
-    )
-    max_steps: _Count = _of_run(
-        "Steps", 8, "Actions the agent may propose in one run. The next one stops the run.", least=1
-    )
-    max_blocks: _Count = _of_run(
-        "Second chances after a block",
-        0,
-        "How often in a run the agent is told why it was blocked and may propose something else. "
-        "The next block stops the run.",
-    )
-    max_tool_calls: _Count = _of_run(
-        "Tool calls",
-        5,
-        "How often one run may call tools. An agent that proposes one more is told so and may "
-        "answer; if it cannot be told, the run stops.",
-    )
-    max_seconds: _Seconds = _of_run(
-        "Working time",
-        30,
-        "Time that models and tools take; waiting for people does not count. When it is used up, "
-        "the run stops.",
-        unit="seconds",
-        least=1,
-    )
-    max_tokens: _Count = _of_run(
-        "Tokens",
-        60_000,
-        "Text that models read and write in one run, about four letters each. When they are used "
-        "up, the run stops.",
-        least=1,
-    )
-    max_cost_micro_usd: _Count = _of_run(
-        "Model cost",
-        500_000,
-        "What one run may spend on models. When it is used up, the run stops.",
-        unit="micro-USD",
-    )
-    outlasts_outages: bool = _of_run(
-        "Waits out model outages",
-        True,
-        "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
-        "stops.",
-    )
-    finishes_letters: bool = _of_run(
-        "Letters are finished when time is up",
-        True,
-        "If yes, a run that has paid still writes the letter about it after its working time is "
-        "used up.",
-    )
-    late: _Names = _of_run(
-        "May run past the working time",
-        (),
-        "Models and tools that are still used when the working time is used up.",
-    )
-    call_attempts: _Count = _of_patterns(
-        "Attempts at a task",
-        2,
-        "How often a report's task is tried when it takes too long. Then it counts as failed.",
-        least=1,
-    )
-    at_once: _Count = _of_patterns(
-        "Tasks side by side",
-        3,
-        "How many tasks of a report run at the same time, or how many calls of an agent that runs "
-        "elsewhere may wait for people side by side.",
-        least=1,
-    )
-    judge: bool = _of_patterns(
-        "A model may judge drafts",
-        True,
-        "If no, workflows whose drafts a model would judge cannot be launched.",
-    )
-    max_reorients: _Count = _of_patterns(
-        "Corrections per draft",
-        1,
-        "How often the judging model may send one draft back. If it objects again, a reviewer "
-        "decides. What the agent rewrites by itself does not count.",
-        unit="times",
-    )
-    redaction: Redaction = _of_privacy(
-        "Masked before anything is kept",
-        partial(dict.fromkeys, KINDS, OFF),
-        "Wherever people, models or tools write them. A name stands for the same value everywhere, "
-        "so the policy can compare it, and only tools and people who decide get the value. What is "
-        "gone nobody gets, and a call that would need it is blocked. Keys and passwords are gone "
-        "under every policy; docs/personal-data.md lists the forms that are found.",
-    )
+    inbox: bool = True
+    escalation_seconds: Annotated[_Count, Field(le=_CENTURY * 86400)] = 24 * 3600
+    four_eyes: bool = True
+    second_admin: bool = False
+    max_empty_ends: _Count = 0
+    max_send_backs: _Count = 0
+    tiers: Overrides | None = None  # see core.decisions
+    open_per_launcher: _Count | None = 1000
+    open_per_subject: _Count | None = 20
+    hand_over: bool = True
+    profile: _Name
+    call_seconds: _Seconds = 600
+    max_steps: _Count = 8
+    max_blocks: _Count = 0
+    max_tool_calls: _Count = 5
+    max_seconds: _Seconds = 30
+    max_tokens: _Count = 60_000
+    max_cost_micro_usd: _Count = 500_000
+    outlasts_outages: bool = True
+    finishes_letters: bool = True
+    late: _Names = ()
+    call_attempts: _Count = 2
+    at_once: _Count = 3
+    judge: bool = True
+    max_reorients: _Count = 1
+    redaction: Redaction = field(default_factory=lambda: dict.fromkeys(KINDS, OFF))
     reference: ReferenceQuirks = ReferenceQuirks()
-    desks: Overrides = _limit("", "", dict, "")  # each desk's part, by its name
+    desks: Overrides = field(default_factory=dict)  # each desk's part, by its name
     # From a desk's part, for one pattern; a whole version has none of these.
-    rules: _Names = _of_desk("", (), "")
-    proposable: _Names = _of_desk(
-        "Tools", (), "Any other tool is refused before the rules are checked.", name="tools"
-    )
-    executable: _Names = _of_desk(  # the proposable tools that are not off
-        "Tools that are off",
-        (),
-        "The agent may propose them, and they are refused when they are called.",
-        name="off",
-    )
-    tool_calls: _Counts | None = _of_desk(
-        "Calls of one tool in a run",
-        None,
-        "An agent that proposes one more is told so, as it seems to be in a loop. If it cannot be "
-        "told, the run stops.",
-    )
-    tool_repeats: _Counts | None = _of_desk(
-        "The same call in a run",
-        None,
-        "How often one tool may be called with exactly the same values. An agent that does so "
-        "again is told so. If it cannot be told, the run stops.",
-    )
-    rolling_days: Annotated[_Count, Field(le=_CENTURY)] = _of_desk(
-        "Amounts are added up over",
-        30,
-        "In this period, what was paid for the same thing without approval counts as one sum, and "
-        "so does what one reviewer approved: a large amount cannot be split into small ones.",
-        unit="days",
-        gathered=True,
-    )
-    required: _Names = _of_desk(
-        "Required sources",
-        (),
-        "A plan for a report that leaves one of them out is blocked.",
-        unit="tools",
-    )
-    critical: _Names = _of_desk(
-        "Critical sources", (), "If one of them fails, no report is written.", unit="tools"
-    )
-    calls_per_minute: _Count = _of_desk(
-        "Calls of an agent in a minute",
-        120,
-        "How often an agent that runs elsewhere may open a session or propose, in all its sessions "
-        "together. Further calls are refused until a minute has passed.",
-        least=1,
-    )
-    idle_seconds: _Seconds = _of_desk(
-        "Idle time of an agent's session",
-        24 * 3600,
-        "After so long without a call, while nothing waits for a person, the session of an agent "
-        "that runs elsewhere is closed.",
-        unit="seconds",
-        least=1,
-    )
+    rules: _Names = ()
+    proposable: _Names = ()
+    executable: _Names = ()  # the proposable tools that are not off
+    tool_calls: _Counts | None = None
+    tool_repeats: _Counts | None = None
+    rolling_days: Annotated[_Count, Field(le=_CENTURY)] = 30
+    required: _Names = ()
+    critical: _Names = ()
+    calls_per_minute: _Count = 120
+    idle_seconds: _Seconds = 24 * 3600
 
     @cached_property
     def typed(self) -> dict[object, Any]:
@@ -417,9 +199,9 @@ class Limits:
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)
         flat |= flat.pop("reference")
-        for one in fields(self):
-            if one.metadata.get("topic") == EACH_DESK:
-                del flat[one.name]
+        for name, (topic, _) in _ROW_OF.items():
+            if topic == EACH_DESK:
+                del flat[name]
         if flat["tiers"] is None:
             del flat["tiers"]
         for name in ("max_send_backs", "max_empty_ends", "second_admin"):
@@ -462,20 +244,25 @@ def _of_sessions(pattern: str, tools: Iterable[str]) -> dict[str, Json]:
     return {**counts, "tool_calls": often, "tool_repeats": often}
 
 
+_ROWS = read_table(dict[str, dict[str, _LimitWords]], __file__, "limits.toml")
+_ROW_OF = {name: (topic, row) for topic, rows in _ROWS.items() for name, row in rows.items()}
+
+
 def _declared(of: type[Any]) -> Iterator[tuple[LimitField, TypeAdapter[Any]]]:
     """Yield the limits that a class declares, each with the checker of its values."""
     for one, kind in zip(fields(of), get_type_hints(of, include_extras=True).values(), strict=True):
-        if one.metadata:
-            words, adapter = dict(one.metadata), TypeAdapter[Any](kind)
-            name = words.pop("name") or one.name
+        if kind is not ReferenceQuirks:
+            (topic, row), adapter = _ROW_OF[one.name], TypeAdapter[Any](kind)
             default = None if one.default is MISSING else one.default
-            schema = adapter.json_schema()
-            yield LimitField(name=name, default=default, schema=schema, **words), adapter
+            own = {**vars(row), "name": row.name or one.name, "topic": topic}
+            yield LimitField(default=default, schema=adapter.json_schema(), **own), adapter
 
 
 _QUIRKS = {one.name for one in fields(ReferenceQuirks)}
 _DECLARED = [*_declared(Limits), *_declared(ReferenceQuirks)]
 LIMITS: Mapping[str, LimitField] = {one.name: one for one, _ in _DECLARED}
+if len(LIMITS) != len(_ROW_OF):
+    raise TypeError(f"limits.toml has rows of no limit: {sorted(_ROW_OF)}")
 _OF_DESK: dict[str, TypeAdapter[Any]] = {
     "limits": TypeAdapter(Mapping[str, Json]),
     "caps": TypeAdapter(Mapping[str, Mapping[_Cap, _Count]]),
