@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -40,7 +40,6 @@ from agents.models import (
     Membership,
     Role,
     Step,
-    Team,
 )
 from agents.models.record import ErasedText, facts_of
 from agents.models.runs import ValuesLocked
@@ -795,14 +794,18 @@ class _Handover:
     is_cut: bool  # there are more entries than are shown
     entry: int  # the reader's newest entry; 0: none
     may_comment: bool
-    people: Sequence[str]  # possible receivers; empty if this person may not hand it over
-    teams: Sequence[Team]
+    receivers: Sequence[tuple[str, str]]  # empty if this person may not hand it over
     snoozed_until: datetime | None  # by the reader
     periods: Sequence[tuple[int, str]]  # offered for snoozing, in minutes and in words
 
-    @property
-    def may_hand_over(self) -> bool:
-        return bool(self.people or self.teams)
+
+def receivers(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Return teams and people, given as kind, key and name, as values of a form and words."""
+    ordered = sorted(set(found), key=lambda one: (one[0] != "team", one[2], one[1]))
+    return [
+        (f"{kind}:{key}", f"{name} (team)" if kind == "team" else name)
+        for kind, key, name in ordered
+    ]
 
 
 def handover_of(
@@ -814,13 +817,9 @@ def handover_of(
     acts = waits and part.role in access.DECIDES
     claimed_by = claimant(escalation, at=at)
     is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
-    people: list[str] = []
-    teams: list[Team] = []
-    if acts and not is_kept:
-        able = deciders(escalation, roster())
-        people = sorted(one.user.get_username() for one in able)
-        ours = {team for one in able for team in roster().teams[one.user_id]}
-        teams = sorted(ours, key=lambda team: (team.name, team.pk))
+    able = deciders(escalation, roster()) if acts and not is_kept else ()
+    names = [one.user.get_username() for one in able]
+    teams = [team for one in able for team in roster().teams[one.user_id]]
     until = getattr(escalation, "snoozed_until", None)
     said, name = _comments(escalation), user.get_username()
     return _Handover(
@@ -829,8 +828,10 @@ def handover_of(
         is_cut=len(said) > _SAID,
         entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
         may_comment=acts,
-        people=people,
-        teams=teams,
+        receivers=receivers(
+            [("person", name, name) for name in names]
+            + [("team", team.slug, team.name) for team in teams]
+        ),
         snoozed_until=until if until and until > at and waits else None,
         periods=periods(deadline_of(escalation, at=at) - at) if acts else [],
     )

@@ -425,4 +425,4 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, ros
     if not is_anyone_able:
         alone = f"{sentence}, and nobody else in it can do so now."
         return f"{alone} Reject it, or have an admin add somebody."
-    return f"{sentence}. Hand it to one of them, or reject it."
+    return f"{sentence}. Hand it over to one of them, or reject it."

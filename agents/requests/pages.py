@@ -23,7 +23,7 @@ from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of
 from agents.models import Escalation, Membership, Team
 from agents.requests import deciding, granting, sharing
-from agents.requests.card import PERIODS, Around, Card, card_of, handover_of, periods
+from agents.requests.card import PERIODS, Around, Card, card_of, handover_of, periods, receivers
 from agents.requests.form import SET, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
@@ -122,9 +122,7 @@ def _receivers(homes: Sequence[int]) -> list[tuple[str, str]]:
     teams = Team.objects.filter(workspace__in=homes)
     deciding = Membership.objects.filter(workspace__in=homes, role__in=access.DECIDES)
     people = deciding.values_list(Value("person"), "user__username", "user__username")
-    found = teams.values_list(Value("team"), "slug", "name").union(people)
-    ordered = sorted(found, key=lambda one: (one[0] != "team", one[2]))
-    return [(f"{kind}:{slug}", name) for kind, slug, name in ordered]
+    return receivers(teams.values_list(Value("team"), "slug", "name").union(people))
 
 
 def _unanswered(who: Reviewer) -> list[tuple[int, str]]:

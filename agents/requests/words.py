@@ -217,8 +217,8 @@ def choices(
     offered, follows = [], following_of(escalation)
     if passes_to:
         asks = what_awaits(escalation, name, first)
-        button = format_html("Pass to <bdi>{}</bdi>", passes_to)
-        offered.append(Choice(PASSES_ON, "Pass on", asks, button, "p"))
+        button = format_html("Hand over to <bdi>{}</bdi>", passes_to)
+        offered.append(Choice(PASSES_ON, "Hand over", asks, button, "p"))
     for answer in kind.answers:
         answer = follows.use if follows and answer.verdict == APPROVE else answer
         if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):

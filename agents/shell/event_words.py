@@ -522,7 +522,7 @@ def _escalation_assigned(event: EventSentence) -> str:
     if to == event.actor:
         what = "Took over the request"
     elif to:
-        what = f"Handed the request over to {to}" if event.actor else f"Passed on to {to}"
+        what = f"Handed the request over to {to}"
         if minutes := facts.get("silent_minutes"):
             what += f", because nobody decided within {duration(minutes * 60)}"
     elif minutes := facts.get("silent_minutes"):  # a tier of everybody, or of a team that is gone

@@ -174,7 +174,7 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
     def card(client: Client, request: Escalation) -> str:
         return words(client.get(f"/approvals/{request.pk}/").text)
 
-    assert "Hand it to one" in card(reads, two)
+    assert "Hand it over to one" in card(reads, two)
     assert "1 of 2: mara approved EUR 1,950.00" in card(admin, two)
     assert "mara handed it over to rita: “You know this case.”" in card(reads, mine)
     assert "Snoozed for you until" in card(reads, snoozed)
