@@ -12,7 +12,7 @@ from agents.notifications.channels import channels
 from agents.overview import health, search, subjects, team
 from agents.overview import pages as overview
 from agents.people import invitations, member_pages, second_factor, sign_in
-from agents.publishing import draft_pages, trial_pages
+from agents.publishing import draft_pages, trial_pages, try_pages
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
@@ -94,6 +94,7 @@ urlpatterns: list[URLPattern] = [
     path("policy/draft/", draft_pages.draft_begin, name="policy-draft-begin"),
     path("policy/drafts/<int:pk>/", draft_pages.draft, name="policy-draft"),
     path("policy/drafts/<int:pk>/change/", draft_pages.draft_change, name="policy-draft-change"),
+    path("policy/drafts/<int:pk>/try/", try_pages.try_one, name="policy-draft-try"),
     path("policy/drafts/tried/<int:pk>/", trial_pages.trial, name="policy-trial"),
     path("policy/drafts/tried/<int:pk>/<uuid:run>/", trial_pages.walk_run, name="policy-walk"),
     path("policy/drafts/tried/<int:pk>/cancel/", trial_pages.cancel, name="policy-trial-cancel"),

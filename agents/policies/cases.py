@@ -6,7 +6,7 @@ They stand in a file, a case a line, and are judged without a database.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -91,14 +91,21 @@ def shipped_with(desk: Desk) -> Path | None:
 def changed_side(old: Limits, new: Limits) -> tuple[PolicyCase, ReviewResult, ReviewResult] | None:
     """Return the first of the desks' own cases on which two policies decide otherwise, or None."""
     for name in [name for name in DESKS if old.covers(name) and new.covers(name)]:
-        file = shipped_with(DESKS[name])
-        with suppress(BadCase):  # an older file of another release
-            for case in _cases_in(file) if file else ():
+        with suppress(BadCase):  # its facts are of another release
+            for case in shipped_cases(DESKS[name]):
                 was, now = (judge_case(case, limits) for limits in (old, new))
                 failed = FAILED in (was.deciding.reason, now.deciding.reason)
                 if was.decision != now.decision and not failed:
                     return case, was, now
     return None
+
+
+def shipped_cases(desk: Desk) -> Sequence[PolicyCase]:
+    """Return a desk's own cases; none of a file that this release cannot read."""
+    file = shipped_with(desk)
+    with suppress(BadCase):
+        return _cases_in(file) if file else ()
+    return ()
 
 
 @cache

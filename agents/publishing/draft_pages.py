@@ -267,7 +267,7 @@ def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json,
         if text == one.text:
             continue
         try:
-            _set(changed, one, one.open.read(text))
+            set_value(changed, one, one.open.read(text))
         except BadPatch as no:
             bad[one.name] = str(no)
     if changed.get("tiers"):  # a currency without any is left out
@@ -278,7 +278,7 @@ def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json,
     return changed, bad
 
 
-def _set(document: Json, field: _Field, value: Json) -> None:
+def set_value(document: Json, field: _Field, value: Json) -> None:
     """Set a value at its place in the document; the console's limits are at the top."""
     *above, key = field.name.removeprefix("policy.").split(".")
     for name in above:
@@ -291,7 +291,7 @@ def _switch(document: Json, field: _Field, *, is_on: bool) -> None:
     top, desk, what, name = (*field.name.split(".", 3), "", "")[:4]
     if top == "policy" or what == "patterns":
         if is_on != field.value:
-            _set(document, field, is_on)
+            set_value(document, field, is_on)
         return
     part = document["desks"][desk]
     key, is_named = ("off", not is_on) if what == "tools" else ("rules", is_on)

@@ -16,7 +16,14 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from agents.core.compat_0_2 import LABELS
-from agents.core.money import BadAmount, is_currency, minor_of_text, plain_amount, with_unit
+from agents.core.money import (
+    MAX_MINOR,
+    BadAmount,
+    is_currency,
+    minor_of_text,
+    plain_amount,
+    with_unit,
+)
 from agents.core.requests import Json
 from agents.sdk.arguments import Arguments, BadArguments
 from agents.sdk.rules import Case
@@ -375,6 +382,24 @@ def open_fields(
     for name, words in choices.items():
         schema = _plain(arguments.shown["properties"][name])
         fields.append(OpenField(name, "choice", schema, None, None, choices=(*words,), words=words))
+    return fields
+
+
+def argument_fields(arguments: Arguments, given: Json) -> list[OpenField]:
+    """Return a field for each plain argument of a call, with any value; none if it does not fit."""
+    try:
+        args = arguments.read(given)
+    except BadArguments:
+        return []
+    written, fields = arguments.write(args), []
+    for name, hint in arguments.hints.items():
+        kind, typed = kind_of(bare_type(hint)), getattr(args, name)
+        if typed is None or kind.name == "other":
+            continue
+        schema, of = _plain(arguments.shown["properties"][name]), getattr(typed, "currency", "")
+        least, most = (Money(one, of) if of else one for one in (0, MAX_MINOR))
+        named = "money" if is_currency(schema.get("unit", "")) else kind.name
+        fields.append(OpenField(name, named, schema, written[name], typed, least, most, kind.order))
     return fields
 
 

@@ -206,6 +206,7 @@ def set_pages() -> dict[str, str]:
         "older policy": "/policy/?version=1",
         "policy": "/policy/",
         "draft of a policy": f"/policy/drafts/{drafted.pk}/",
+        "try one call": f"/policy/drafts/{drafted.pk}/try/?case=refunds:1",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }

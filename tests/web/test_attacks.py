@@ -96,6 +96,7 @@ MAY_READ: dict[str, set[Role]] = {
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},
     "policy-draft": {Role.ADMIN},
+    "policy-draft-try": {Role.ADMIN},
     "policy-trial": {Role.AUDITOR, Role.ADMIN},
     "policy-walk": {Role.AUDITOR, Role.ADMIN},
 }

@@ -133,6 +133,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "policy": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "policy-draft-begin": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "policy-draft": ((302, 405), (404, 405), (403, 405), (403, 405)),
+    "policy-draft-try": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "policy-draft-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "policy-trial": ((302, 405), (404, 405), (403, 405), (403, 405)),
     "policy-walk": ((302, 405), (404, 405), (403, 405), (403, 405)),
@@ -172,6 +173,7 @@ def address(name: str, *, run: object, escalation: object) -> str:
         "agent-change": 1,
         "invitation-revoke": 1,
         "policy-draft-change": 1,
+        "policy-draft-try": 1,
         "policy-trial": 1,
         "policy-trial-cancel": 1,
         "policy-walk": 1,
@@ -187,13 +189,14 @@ def address(name: str, *, run: object, escalation: object) -> str:
         parts[name] = keys.set_agent(
             workspace=omar.workspace, name="triage", desk="refunds", owner=omar.user, at=at
         ).pk
-    if name in ("policy-draft", "policy-trial", "policy-walk"):
+    if name in ("policy-draft", "policy-draft-try", "policy-trial", "policy-walk"):
         omar, at = Membership.objects.filter(role=Role.OPERATOR)[0], timezone.now()
         shared: dict[str, object] = {"base": omar.workspace.policy, "base_seq": 0, "document": {}}
         own = omar.workspace.drafts.create(by=omar.user, saved_at=at, **shared)
         tried = {"policy": own.base, "document": {}, "days": 7, "asked_at": at}
         trial = own.trials.create(workspace=omar.workspace, by=omar.user, **tried)
-        parts |= {"policy-draft": own.pk, "policy-trial": trial.pk, "policy-walk": trial.pk}
+        parts |= dict.fromkeys(("policy-draft", "policy-draft-try"), own.pk)
+        parts |= dict.fromkeys(("policy-trial", "policy-walk"), trial.pk)
     parts["subject"] = "refunds"
     more: list[object] = [run] if name == "policy-walk" else []
     more += [1] if name == "run-turn" else ["42"] if name == "subject" else []

@@ -6,6 +6,7 @@ import asyncio
 import os
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,12 +15,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit.erasing import erase_subject
-from agents.models import DraftTrial, Membership, PolicyDraft, Role, Run, Workspace
+from agents.models import DraftTrial, Membership, PolicyDraft, Role, Run, Step, Workspace
+from agents.policies.cases import shipped_cases
 from agents.publishing import trials
 from agents.publishing.drafts import begin_draft, save_draft
 from agents.publishing.trials import judge_trial, try_next
+from agents.sdk.desk import DESKS
 from tests.engine.scene import Scene
-from tests.engine.test_whatif import DRAFTS, tried
+from tests.engine.test_whatif import DRAFTS, OF_800, tried
 from tests.golden import Golden
 from tests.pins import pinned
 from tests.web.test_pages import client_of
@@ -185,3 +188,38 @@ def test_silent_process_is_replaced(draft: PolicyDraft, ada: User) -> None:
     assert (taken.pk, taken.tries) == (trial.pk, 2)
     trials._judge(late)
     assert DraftTrial.objects.get().outcome is None
+
+
+def test_one_call_is_judged_under_both_versions(
+    tried: Scene, ada: User, draft: PolicyDraft, golden: Golden
+) -> None:
+    """A shipped case as it is and with other arguments, and the calls of a run."""
+    save(draft, "lower")
+    address, client = reverse("policy-draft-try", args=[draft.pk]), client_of(ada)
+    case = next(one for one in shipped_cases(DESKS["refunds"]) if one.name.endswith("every limit"))
+    asked = {"case": f"refunds:{case.line}"}
+    paid = Run.objects.filter(goal=OF_800).get()
+    before = Step.objects.count()
+
+    pages = {"case": client.get(address, {**asked, "args.amount_minor": "700"})}
+    with pinned():
+        pages["run"] = client.get(address, {"run": f"https://here/runs/{paid.pk}/", "step": "5"})
+    golden.check("policy/try", {name: page.text for name, page in pages.items()})
+
+    assert {page.status_code for page in pages.values()} == {200}
+    assert (Step.objects.count(), Run.objects.count()) == (before, 4)
+    for given, sentence in {
+        ("case", "refunds:9999"): "No desk of this draft has this case.",
+        ("run", "nonsense"): "No run of this workspace has this address or number.",
+        ("run", str(uuid4())): "No run of this workspace has this address or number.",
+    }.items():
+        refused = client.get(address, dict([given]))
+        assert (refused.status_code, sentence in refused.text) == (422, True)
+    for name, typed, sentence in (
+        ("amount_minor", "9" * 30, "is not an amount like 800.00"),
+        ("reason", "", "Fill in Reason."),
+        ("user_id", "Anna", "is not a whole number"),
+    ):
+        bad = client.get(address, {**asked, f"args.{name}": typed})
+        assert (bad.status_code, sentence in bad.text) == (422, True), name
+        assert f'name="args.{name}" value="{typed}"' in bad.text
