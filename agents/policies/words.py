@@ -1,6 +1,6 @@
 """Policy in words: why a run ended or an approval was not executed, and what each rule does.
 
-A long table of codes and rules, for look-up.
+The words by code and rule are in words.toml.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from agents.core import compat_0_2
 from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.compat_0_2 import STOP_REASONS
 from agents.core.limits import EXTERNAL, Limits
+from agents.core.tables import read_table
 from agents.sdk.desk import DESKS, Desk
 
 # The words of a desk: it registers them, or its declarations have them.
@@ -22,142 +23,23 @@ ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
 FIELDS: dict[str, str] = {}  # label of a field of a tool's reply; "": it is not shown
 
 
-# By code; {0} is the text after its first colon, {1} after the second.
-_ENDS = {
-    "success": "The run reached its end.",
-    "cancelled": "A person stopped the run.",
-    "killed": "A kill switch was on when the run reached an action that it blocks.",
-    "human_rejected": "A reviewer rejected the request.",
-    "human_sent_back": "A reviewer sent a request back, and the agent found no acceptable way on.",
-    "denied_by_human": "A reviewer rejected the draft.",
-    "escalation_expired": "The request was not decided in time, so it was rejected automatically.",
-    "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
-    "halted_by_supervision": "The supervising model stopped the workflow.",
-    "reorient_budget_exhausted": "The draft still deviated after every allowed correction.",
-    "effect_denied": "A person answered that {0} took no effect.",
-    "effect_unknown": "Nobody said in time whether a call took effect.",
-    "too_many_open_requests": "As many requests are open as the policy allows.",
-    "too_many_open_requests:launcher": "The person who launched the run has as many open requests "
-    "as the policy allows.",
-    "too_many_open_requests:subject": "As many requests about the same subject are open as the "
-    "policy allows.",
-    "agent_silent": "The agent did not call again, so its session was closed.",
-    "session_continued": "The session goes on in a further run.",
-    "withdrawn": "The agent took it back.",
-    "untaken": "Its agent's session ended before it was taken.",
-    "session_ended": "The session ended before anything was done.",
-    "erased": "Its record has been erased.",
-    "max_steps": "Step limit reached before the agent finished.",
-    "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
-    "max_tokens": "Token limit reached: the run used more tokens than its policy allows.",
-    "max_cost": "Cost limit reached: the models cost more than the policy allows.",
-    "max_tool_calls": "Tool call limit reached before the agent finished.",
-    "max_dispatches": "Task limit reached before every part of the report was gathered.",
-    "max_delegations": "Limit of handed-over tickets reached before a specialist solved the case.",
-    "max_route_attempts": "No specialist took the case.",
-    "loop_detected": "The agent kept making the same call, so the run was stopped.",
-    "loop_detected:per_tool_limit": "The agent called one tool more often than the policy allows.",
-    "loop_detected:signature_repeat": "The agent repeated the same call too often.",
-    "critical_task_failed": "A part that the report cannot do without failed.",
-    "report_failed": "The desk's own function could not make figures of what was found.",
-    "no_report_scope": "The policy of this run has no settings for reports.",
-    "bad_workflow": "The workflow's document cannot be used.",
-    "internal_error": "A fault of the console ended the run. The server's log has the details.",
-    "misplaced": "Data of this run was changed to point at another workspace, so it was stopped. "
-    "Check the record (verify_audit).",
-    "diverged": "A fault of the console: the run no longer matched its record and ended.",
-    "invalid_action": "The agent's answer was not a valid action ({0}).",
-    "invalid_action:extra_tool_args": "The agent's call has an argument that its tool lacks.",
-    "invalid_action:missing_required_arg": "An argument of the agent's call is missing.",
-    "invalid_action:unknown_tool": "The agent called a tool that it does not have.",
-    "invalid_action:bad_arg_type": "An argument of the agent's call was of another type, blank, "
-    "no possible amount, or held characters that are not shown ({1}).",
-    "invalid_action:bad_tool_args": "An argument of the agent's call is missing, blank, not the "
-    "tool's, or not written as its schema says ({1}).",
-    "invalid_action:too_large": f"The agent's call was longer than {MAX_CALL:,} characters, or a "
-    f"text in it longer than {MAX_TEXT:,}. Only its length and digest are kept.",
-    "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
-    "that can be read and sent ({1}).",
-    "invalid_plan": "The agent's plan was not valid ({0}).",
-    "invalid_plan:worker_required": "The plan leaves out {1}, which the policy requires.",
-    "invalid_plan:duplicate_worker": "The plan asks {1} twice.",
-    "invalid_plan:args_mismatch": "The plan asks about another day or region than the report's.",
-    "invalid_route": "The agent's choice of a specialist was not valid ({0}).",
-    "unknown": "The task ended without saying why.",
-    "supervisor_block": "The policy blocked the action ({0}).",
-    "answer_contradicts_ledger": "The answer contradicts the ledger.",
-    "answer_contradicts_evidence": "The answer contradicts what the specialist found.",
-    "brief_contradicts_facts": "The brief contradicts the facts that were gathered.",
-    "llm_error": "The model's server refused or failed.",
-    "llm_timeout": "The model did not answer in time.",
-    "llm_rate_limited": "The model's server limits how often it may be asked.",
-    "llm_bad_response": "The model's server sent an answer that cannot be read.",
-    "llm_truncated": "The model's answer was cut off at its length limit.",
-    "llm_refused": "The model refused to answer.",
-    "llm_ended": "The model's server ended the answer with a word that is not known ({0}).",
-    "llm_stray_call": "The model left a tool call or its reasoning in the text of its answer.",
-    "llm_empty": "The model's answer was empty.",
-    "tool_denied": "The policy does not allow {0} to run.",
-    "tool_off": "The policy in force has {0} switched off.",
-    "tool_missing": "This installation has no tool {0}.",
-    "tool_bad_args": "{0} was called with arguments that it does not take.",
-    "tool_bad_result": "{0} returned something that cannot be used.",
-    "tool_error": "{0} reported an error.",
-    "tool_timeout": "{0} did not answer in time.",
-    "task_timeout": "The task did not finish in time on any of its attempts.",
-    "no_permit": "A permit for {0} cannot hold so large a number: it is to be a text.",
-    "not_reported": "The agent that was to execute it did not say that it did.",
-    "review_changed": "What was approved was no longer allowed when it was to be carried out.",
-    "route_denied": "The policy does not allow {0} to be asked.",
-    "route_missing": "This installation has no specialist {0}.",
-    "route_bad_args": "{0} was given a ticket that it does not take.",
-    "route_error": "{0} reported an error.",
-    "route_bad_observation": "The specialist's reply was not in the agreed form.",
-    "worker_denied": "The policy does not allow {0} to be asked.",
-    "worker_missing": "This installation has no worker {0}.",
-    "worker_bad_args": "{0} was given a task that it does not take.",
-    "worker_bad_result": "{0} returned something that cannot be used.",
-    "worker_error": "{0} reported an error.",
-}
-# After "supervisor_block:", the code of the rule that blocked.
-_BLOCKS = ChainMap(
-    {
-        "answer_contradicts_evidence": "the answer contradicts what the specialist found",
-        "answer_contradicts_ledger": "the answer contradicts the ledger",
-        "args_mismatch": "a task asks about another day or region than the report's",
-        "bad_resource": "what the action is about has too long a name",
-        "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
-        "duplicate_worker": "the plan asks {1} twice",
-        "final_requires_evidence": "the agent answered without asking a specialist",
-        "masked_value": "an argument held what the policy masks, not the value that was meant",
-        "no_amount": "the amount was not above zero",
-        "no_such_name": "a name stood for no key, or for several",
-        "facts_failed": "its desk could not gather what the rules must know",
-        "reply_not_accepted": "nobody approved this text for sending",
-        "reply_sent_already": "this run has already sent a reply",
-        "review_does_not_settle": "what is known of it kept changing",
-        "rule_failed": "a rule of the policy could not be evaluated",
-        "other_desk": "the action used a tool of another desk",
-        "subject_mismatch": "the action was not about the subject of the run",
-        "unfit_value": "an argument did not fit its tool",
-        "unknown_action_kind": "no rule covers this kind of action",
-        "unknown_tool_for_supervisor": "no rule covers the tool {1}",
-        "worker_required": "the plan leaves out {1}",
-    },
-    STOPS,  # which desks fill in later
-)
-_CALLED = {"tool": "a tool", "route": "a specialist", "worker": "a worker", "effect": "a call"}
-# For an approval that was not executed, if this differs from the end of its run. Each is the part
-# of a sentence after a colon.
-_NOT_CARRIED_OUT = {
-    "asked_again": "facts had changed, so it was asked again",
-    "amount_changed": "the amount that was possible had changed, and the policy allowed that one",
-    "refused": "the system of record refused it",
-    "human_rejected": "a later request of the run was rejected",
-    "human_sent_back": "a later request of the run was sent back",
-    "escalation_expired": "no one answered a later request of the run in time",
-    "success": "the run went on without it",
-}
+@dataclass(frozen=True)
+class _PolicyWords:
+    """The tables of words.toml."""
+
+    ends: dict[str, str]
+    blocks: dict[str, str]
+    called: dict[str, str]
+    not_carried_out: dict[str, str]
+    rules: dict[str, tuple[str, str]]
+    rules_of_every_desk: dict[str, tuple[str, str]]
+    without_rule: dict[str, str]
+
+
+_WORDS = read_table(_PolicyWords, __file__, "words.toml")
+_ENDS, _OF_EVERY_DESK, TITLES = _WORDS.ends, _WORDS.rules_of_every_desk, _WORDS.rules
+_MOST = {"MAX_CALL": MAX_CALL, "MAX_TEXT": MAX_TEXT}
+_BLOCKS = ChainMap(_WORDS.blocks, STOPS)  # which desks fill in later
 
 
 def known_ends() -> list[tuple[str, str]]:
@@ -168,8 +50,10 @@ def known_ends() -> list[tuple[str, str]]:
     }
     for code, form in (_ENDS | blocks).items():
         if "{1}" not in form:  # the code before its colon has a sentence too
-            whose = _CALLED.get(code.partition("_")[0], "")
-            sentence = form.replace(" ({0})", "").replace(" {0}.", " of that name.").format(whose)
+            whose = _WORDS.called.get(code.partition("_")[0], "")
+            sentence = (
+                form.replace(" ({0})", "").replace(" {0}.", " of that name.").format(whose, **_MOST)
+            )
             ends.append((code, sentence[:1].upper() + sentence[1:]))
     return sorted(ends, key=itemgetter(1))
 
@@ -189,14 +73,14 @@ def end_sentence(code: str, ruling: str = "") -> str:
     form = _ENDS.get(":".join([head, *rest[:1]])) or _ENDS.get(head)
     if form is None:
         return f"The run ended with the code “{code}”."
-    sentence = form.format(*_pad(rest))
+    sentence = form.format(*_pad(rest), **_MOST)
     return sentence[:1].upper() + sentence[1:]
 
 
 def why_not(code: str) -> str:
     """Return the words for a code of `Escalation.not_carried_out`; "" for none."""
-    if not code or code in _NOT_CARRIED_OUT:
-        return _NOT_CARRIED_OUT.get(code, "")
+    if not code or code in _WORDS.not_carried_out:
+        return _WORDS.not_carried_out.get(code, "")
     sentence = end_sentence(code).removesuffix(".")
     because = sentence.removeprefix("Blocked by policy: ")
     if because != sentence:
@@ -212,60 +96,6 @@ def _pad(rest: list[str]) -> list[str]:
 
 def _plain(part: str) -> str:
     return part.replace("_", " ").replace(":", ", ")
-
-
-# Each shipped rule in words. Other rules are described by their docstrings.
-
-
-_OF_REPORTS = {
-    "planned": (
-        "Plans that only read",
-        "A plan is allowed if its tasks only read and change nothing.",
-    ),
-    "reading": ("Sources may be read", "Asking a source is allowed: it changes nothing."),
-    "bound": (
-        "Only what the report is about",
-        "A plan that asks about anything else, such as another day, is blocked.",
-    ),
-    "one_task_each": ("Each source once", "A plan that asks one source twice is blocked."),
-    "complete": ("All required sources", "A plan that leaves out a required source is blocked."),
-    "critical": (
-        "Critical sources are kept critical",
-        "A plan that marks a critical source as optional is corrected.",
-    ),
-    "briefed": (
-        "Reports name their facts",
-        "A report is allowed if the facts behind it are attached.",
-    ),
-    "headed": (
-        "The headline comes first",
-        "A report opens with the headline that its facts give, whatever the agent wrote.",
-    ),
-    "matches_facts": (
-        "Reports say what was found",
-        "A report repeats what the sources returned. The agent's own text is kept as a note.",
-    ),
-}
-TITLES = {
-    "answers.matches_ledger": (
-        "Statements about money come from the ledger",
-        "The run's answer about money says what the ledger says, whatever the agent wrote; the "
-        "agent's text is kept as a note for staff. An email in the agent's own words, or with a "
-        "fact that has changed since, waits for a reviewer.",
-    ),
-    "answers.after_specialist": (
-        "No answer without a specialist",
-        "An answer is blocked until a specialist has looked into the case.",
-    ),
-    "answers.matches_evidence": (
-        "Answers say what specialists found",
-        "The answer repeats what the specialist found. The agent's own text is kept as a note.",
-    ),
-    "delegation.reading": (
-        "Specialists only look things up",
-        "Handing a case to a specialist is allowed: specialists change nothing.",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -290,43 +120,6 @@ def rule_lines(limits: Limits, desk: str) -> list[RuleLine]:
         RuleLine(rule, *words_of(rule), patterns=() if patterns == names else patterns)
         for rule, patterns in where.items()
     ]
-
-
-_OF_EVERY_DESK = {
-    "caps": (
-        "Daily caps",
-        "Each day (UTC), one launcher and the workspace have a sum that goes out without approval. "
-        "Once it is used up, anything further waits for a reviewer.",
-    ),
-    "bound": (
-        "Only what the run is about",
-        "An action on anything but what the run was launched for is blocked.",
-    ),
-    "letter": (
-        "Letters say what is on record",
-        "A letter of facts and courtesy is sent without approval. One in the agent's own words, or "
-        "with a fact that has changed since, waits for a reviewer.",
-    ),
-    "answer": (
-        "Answers say what was done",
-        "The record of a run says what the ledger says. The agent's own text stands apart.",
-    ),
-    **{f"report_{name}": words for name, words in _OF_REPORTS.items()},
-}
-
-# The reason for a request without a rule, in the place of the rule.
-_WITHOUT_RULE = {
-    "routing.hand_over": "Every specialist declined",
-    "workflow.by_person": "This step needs a reviewer",
-    "external.question": "The agent asks a person",
-    "workflow.judge": "The judging model is unsure",
-    "policy.called_before": "Called by an earlier run",
-    "policy.masked_value": "A masked value is no value",
-    "policy.unfit_value": "A value does not fit its tool",
-    "policy.rejected": "Rejected before",
-    "policy.repeat": "Proposed before",
-    "policy.sent_back": "An earlier proposal was sent back",
-}
 
 
 _TOTALS = "The promise that limits hold in total depends on it."
@@ -369,8 +162,8 @@ def words_of(rule: str) -> tuple[str, str]:
     """Return title and sentence of a rule; for a rule not shipped here, from its docstring."""
     if rule in TITLES:
         return TITLES[rule]
-    if rule in _WITHOUT_RULE:
-        return _WITHOUT_RULE[rule], ""
+    if rule in _WORDS.without_rule:
+        return _WORDS.without_rule[rule], ""
     rule = compat_0_2.RULES.get(rule, rule)
     desk, _, name = rule.rpartition(".")
     if desk in DESKS and name in _OF_EVERY_DESK:
