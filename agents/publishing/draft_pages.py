@@ -25,7 +25,7 @@ from agents.policies.words import floor_of, words_of
 from agents.publishing import drafts, trials
 from agents.publishing.faults import new_faults
 from agents.publishing.pages import show_policy
-from agents.publishing.tier_lines import FORM, TierLines
+from agents.publishing.tier_lines import COUNT_FORM, FORM, CountLines, TierLines
 from agents.publishing.trial_pages import headline
 from agents.publishing.versions import admins_of, needs_second, readable
 from agents.publishing.words import CAPS, MASKED, WORDS, differences
@@ -113,7 +113,7 @@ class _Field:
     help: str
     value: Json
     open: (
-        OpenField | TierLines | None
+        OpenField | TierLines | CountLines | None
     )  # None: a switch, whose value is whether the name is in force
     locked: str = ""  # why a rule cannot be switched off
 
@@ -146,7 +146,12 @@ def _fields_of(document: Json) -> list[_Field]:
                 *_limits(DESKS[name], part),
                 *_caps(name, part),
                 *_tiers(name, part, document.get("tiers") or {}),
-                *_console(f"desks.{name}.", f"{desk_title(name)}, tools", part, name),
+                *_console(
+                    f"desks.{name}.",
+                    f"{desk_title(name)}, tools",
+                    {**dict.fromkeys(_COUNTS), **part},
+                    name,
+                ),
                 *_switches(name, part),
             )
         ),
@@ -169,7 +174,7 @@ def _fields_of(document: Json) -> list[_Field]:
 
 
 def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -> Iterator[_Field]:
-    """Yield the console's limits but tiers and counts by tool; switches are a desk's `off`."""
+    """Yield the console's limits but tiers; switches are a desk's `off`."""
     for key in [key for key in held if key in LIMITS and LIMITS[key].label]:
         one, value, name = LIMITS[key], held[key], f"{place}{key}"
         if isinstance(value, bool):
@@ -184,6 +189,9 @@ def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -
             known: dict[str, Any] = {"least": 0, "most": 100, "choices": among, "called": one.label}
             opened = OpenField(name, "lines", _NAMES, [*value], [*value], **known)
             yield _Field(name, group, one.label, one.help, value, opened)
+        elif key in _COUNTS:
+            counted = CountLines(name, one.label, value or {}, tools_at(desk))
+            yield _Field(name, group, one.label, f"{one.help} {COUNT_FORM}", value, counted)
         elif key == "redaction" and isinstance(value, dict):
             for kind, treatment in value.items():
                 label = f"{MASKED[kind][0].upper()}{MASKED[kind][1:]}"
@@ -192,6 +200,7 @@ def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -
                 yield _Field(opened.name, group, opened.label, one.help, treatment, opened)
 
 
+_COUNTS = ("tool_calls", "tool_repeats")
 _NAMES: Json = {"type": "array", "items": {"type": "string"}}
 
 

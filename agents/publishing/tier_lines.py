@@ -1,12 +1,15 @@
-"""Tiers of a draft, a line each, as an admin types them."""
+"""Tiers of a draft, and counts by tool, a line each, as an admin types them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass
 from itertools import starmap
+from typing import Any
 
 from agents.core.decisions import Tier, Tiers
+from agents.core.limits import ANY_TOOL
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
 from agents.sdk.adjustments import BadPatch
@@ -32,7 +35,7 @@ class TierLines:
     def unit(self) -> str:
         return self.currency
 
-    def text(self, tiers: Tiers) -> str:
+    def text(self, tiers: Any) -> str:
         return "\n".join(map(self._line, tiers))
 
     def _line(self, tier: Tier) -> str:
@@ -59,3 +62,34 @@ class TierLines:
         tier = Tier(up_to, "" if team == "any" else team, people, int(within) if within else None)
         empty = asdict(Tier())
         return {key: value for key, value in asdict(tier).items() if value != empty[key]}
+
+
+_COUNT = re.compile(r"(?P<tool>\*|\w+): (?P<count>\d{1,6})", re.ASCII)
+COUNT_FORM = "A line for each tool: “its_name: 2”; for any other, “*: 3”."
+
+
+@dataclass(frozen=True)
+class CountLines:
+    """How often each tool may be called."""
+
+    name: str
+    label: str
+    typed: Mapping[str, int]
+    tools: Container[str]
+    kind: str = "lines"
+    unit: str = ""
+
+    def text(self, counts: Any) -> str:
+        return "\n".join(f"{tool}: {count}" for tool, count in counts.items())
+
+    def read(self, text: str) -> dict[str, Json]:
+        """Return the counts by tool. Raises BadPatch."""
+        counts: dict[str, Json] = {}
+        for line in filter(None, (" ".join(line.split()) for line in text.split("\n"))):
+            found = _COUNT.fullmatch(line)
+            if found is None or found["tool"] in counts:
+                raise BadPatch(self.name, f"{self.label}: {line[:80]!r} is no line. {COUNT_FORM}")
+            if found["tool"] != ANY_TOOL and found["tool"] not in self.tools:
+                raise BadPatch(self.name, f"{self.label}: there is no tool {found['tool']!r}.")
+            counts[found["tool"]] = int(found["count"])
+        return counts

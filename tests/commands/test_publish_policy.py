@@ -181,6 +181,20 @@ def test_a_document_that_cannot_hold_is_refused(
     assert policy_of_demo() == before
 
 
+def test_policy_file_is_read_as_editors_save_it(scene: Scene, tmp_path: Path) -> None:
+    """With a byte order mark, or with the comma after the last entry that JSON has no place for."""
+    file, text = tmp_path / "policy.json", with_limits(window_days=30).as_json()
+    file.write_text(json.dumps(text)[:-1] + ",}")
+    names = ("publish_policy", "demo", "--file", str(file), "--as", "ada")
+
+    refused = command(*names)
+    file.write_text("\ufeff" + json.dumps(text))
+    published = command(*names)
+
+    assert (refused.code, published.code) == (2, 0)
+    assert "Illegal trailing comma" in refused.err or "property name" in refused.err
+
+
 def test_a_fault_in_force_refuses_no_other_version(scene: Scene) -> None:
     held = read_limits({**STRICT.as_json(), **without("subject.bound")})
     policy = policy_version(scene.workspace, held, at=timezone.now())

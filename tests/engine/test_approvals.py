@@ -328,6 +328,9 @@ def test_policy_caps_a_persons_daily_grants(scene: Scene, ada: User) -> None:
     assert no.code == "above_daily_total"
     assert "Grant at most USD 300.00" in str(no)
     assert approve(second, scene.rita, 80000).granted_minor == 80000
+    under(scene, reviewer_daily_minor=50000)  # less than either has granted
+    third = go(scene.launch())
+    assert "above the USD 500.00 that one person may approve" in str(refusal_of(third, ada, 100))
 
 
 @pytest.mark.both

@@ -183,7 +183,7 @@ def test_members_read_neither_drafts_nor_publishers(scene: Scene, ada: User) -> 
         assert private not in told, private
 
 
-LIMIT = "desks.refunds.limits.auto_limit_minor"
+LIMIT, CHANGE = "desks.refunds.limits.auto_limit_minor", "policy-draft-change"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,8 @@ LIMIT = "desks.refunds.limits.auto_limit_minor"
         ("policy.max_tokens", "9" * 30, "is not a whole number. From 1 to"),
         ("policy.tiers.refunds.USD", "at most 5", "Line 1 is no tier. A line for each: “up to"),
         ("desks.refunds.tools", "rm", "Tools cannot be 'rm'."),
+        ("desks.refunds.tool_calls", "rm: 2", "in a run: there is no tool 'rm'."),
+        ("desks.refunds.tool_repeats", "often", "'often' is no line. A line for each tool:"),
         ("desks.refunds.patterns.routing.max_steps", "many", "'many' is not a whole number"),
     ],
 )
@@ -226,6 +228,7 @@ def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) ->
         {f"{tool}issue_refund": None},
         {"policy.tiers.refunds.USD": "up to 1000.00: any, within 30 min\nabove: leads, 2 people"},
         {"policy.redaction.emails": "gone"},
+        {"desks.refunds.tool_calls": "get_refund_context: 4\n*: 1"},
         {"desks.refunds.tools": "issue_refund\nget_refund_context"},
     ]
     for change in changes:
@@ -244,6 +247,7 @@ def test_draft_changes_limits_of_console_and_pattern(scene: Scene, ada: User) ->
     assert limits.desks["refunds"]["rules"] == rules
     assert limits.desks["refunds"]["tools"] == ["issue_refund", "get_refund_context"]
     assert limits.redaction["emails"] == "gone"
+    assert limits.desks["refunds"]["tool_calls"] == {"get_refund_context": 4, "*": 1}
     low, high = read_tiers(limits.tiers)["refunds"]["USD"]
     assert (low.up_to_minor, low.answer_within, high.team, high.people) == (100_000, 30, "leads", 2)
 
@@ -271,6 +275,32 @@ def test_draft_shows_a_case_that_changes_sides(scene: Scene, ada: User) -> None:
     assert "An example" not in before
     assert "Exactly the automatic limit" in shown
     assert "EUR 100.00 over" in unescape(shown) or "900.00" in shown
+
+
+def test_draft_outlives_its_desk_and_its_base(
+    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A desk that is not installed any more, then a base that no release can read."""
+    scene.publish(with_desk("bank", DESKS["bank"].document()), ada)
+    draft, client = begun(scene, ada)
+    change, page = (reverse(name, args=[draft.pk]) for name in (CHANGE, "policy-draft"))
+    monkeypatch.delitem(DESKS, "bank")
+    form = form_of(draft, LIMIT)
+
+    refused = client.post(change, {**form, LIMIT: "900", "do": "publish"})
+
+    assert (refused.status_code, "the desk &#x27;bank&#x27;" in refused.text) == (422, True)
+    monkeypatch.undo()
+    PolicyVersion.objects.filter(pk=draft.base_id).update(document={"from": "another time"})
+    publish(scene, ada, with_limits(window_days=7))
+    draft.refresh_from_db()
+    shown = client.get(page)
+    assert (shown.status_code, "Another version was published" in shown.text) == (200, True)
+    seen = draft.saved_at.isoformat()
+    assert client.post(change, {"do": "rebase", "seen": seen}).status_code == 302
+    draft.refresh_from_db()
+    limits = read_limits(draft.document).part_of("refunds", "limits")
+    assert limits["auto_limit_minor"] == 90_000
 
 
 def begun(scene: Scene, ada: User) -> tuple[PolicyDraft, Client]:
