@@ -6,6 +6,7 @@ It takes valgrind with its headers, a C compiler and SQLite; on Debian `apt inst
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench import databases, desk
@@ -92,12 +94,14 @@ def _work(name: str, runs: int) -> Callable[[], object]:
     """Return the measured work of a row, warmed up."""
     from agents.engine import journal
     from bench import graph, loop, ours, supervised
-    from bench.action.__main__ import Sessions
+    from bench.action.__main__ import Sessions, web_process
 
     journal.SOON = 600.0  # valgrind is slow: a write that would go early by the clock waits
     url, everyone = os.environ["DATABASE_URL"], range(1, WARM + runs + 1)
     if name == ACTION:
-        sessions = Sessions(url, len(everyone))
+        sessions, serving = Sessions(url, len(everyone)), ExitStack()
+        serving.enter_context(web_process())
+        atexit.register(serving.close)
         sessions.refund(WARM)
         return lambda: sessions.refund(runs)
     kinds = {"ours": ours, "supervised": supervised, "graph": graph, "loop": loop}

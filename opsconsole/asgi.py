@@ -1,4 +1,4 @@
-"""The ASGI application: live updates, MCP, and all other pages by Django."""
+"""The ASGI application: live updates, MCP, agents' calls, and all other pages by Django."""
 
 import gc
 import os
@@ -12,7 +12,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
 os.umask(0o077)  # files written here are private: database, mail, keys
 django = get_asgi_application()
 
-from agents.external.waiting import Waiting  # noqa: E402 - Django has to be set up first
+from agents.external.carrying import carrying_out  # noqa: E402 - Django has to be set up first
+from agents.external.waiting import Waiting  # noqa: E402
 from agents.live.app import PATH, live  # noqa: E402
 from opsconsole.intake import App, Intake, refuse, unfit  # noqa: E402
 
@@ -34,6 +35,12 @@ async def application(
     send: Callable[[Any], Awaitable[None]],
 ) -> None:
     """Serve a live stream without Django, whose middleware would hold a thread; else a page."""
+    if scope["type"] == "lifespan":
+        await receive()
+        async with carrying_out():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        return await send({"type": "lifespan.shutdown.complete"})
     is_live = scope["type"] == "http" and scope["path"] == PATH
     if is_live and (refusal := unfit(scope)):
         return await refuse(scope, send, 403, refusal)

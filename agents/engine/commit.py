@@ -164,6 +164,7 @@ class Commit:
             self.change(event_count=count, head_hash=head)
         if self._lease and run.state == RunState.RUNNING:
             self._columns["lease"] = self._lease
+            self._columns.pop("lease_ends_at", None)  # of a move in this commit
         answers = []
         with pipeline():
             lines.send()

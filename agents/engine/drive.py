@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -48,6 +49,10 @@ class Later(Exception):
         return timedelta(seconds=max(0.0, self._ends - time.monotonic()))
 
 
+class NotHere(Exception):
+    """A call is left to a worker: it waits, or is not simple."""
+
+
 class Executor(Protocol):
     """Answers a pattern's requests."""
 
@@ -77,7 +82,7 @@ async def drive(flow: Flow | Strand, executor: Executor) -> Strand:
     busy: dict[asyncio.Task[Reply], Strand] = {}
     later: list[Later] = []
     try:
-        while ready or busy:
+        while ready or busy or questions:
             while ready:
                 strand, reply = ready.popleft()
                 _step_strand(strand, reply, executor, ready, questions)
@@ -164,9 +169,10 @@ def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> Non
 
 def _heed_cancel() -> None:
     """Cancel the drive if it was cancelled, even if the step mistook that for its own timeout."""
-    task = asyncio.current_task()
-    if task and task.cancelling():
-        raise asyncio.CancelledError
+    with suppress(RuntimeError):  # driven without an event loop, so nobody can cancel it
+        task = asyncio.current_task()
+        if task and task.cancelling():
+            raise asyncio.CancelledError
 
 
 async def _until_one_is_done(

@@ -42,7 +42,7 @@ _MOST_ATTEMPTS = 32_767  # the column's maximum; an outage may last for weeks
 AWAIT = "await"  # the kind of a step that an external agent answers
 USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which pending writes are committed, for people who watch
-_STEPS = CompiledSelect(
+STEPS = CompiledSelect(
     lambda: Step.objects.filter(run=Param("run"), position__gte=Param("first")).order_by("position")
 )
 _POSITION = attrgetter("position")
@@ -55,17 +55,21 @@ def _tokens_of(step: Step) -> int:
 class Journal:
     """The steps of one run that this worker has claimed.
 
-    Of a run that nobody has driven since `kept`, only steps that were open then are read.
+    Of a run that nobody has driven since `kept`, only steps that were open then are read. `steps`
+    are all of them, if the caller has read them.
     """
 
-    def __init__(self, run: Run, kept: Journal | None = None) -> None:
+    def __init__(
+        self, run: Run, kept: Journal | None = None, steps: Sequence[Step] | None = None
+    ) -> None:
         self.run = run
         self.kept_at = time.monotonic()  # the last time at which the run was certainly ours
         # Before its first claim a run has no steps.
         self.steps: dict[str, Step] = dict(kept.steps) if kept else {}
-        if run.fence > 1:
+        if steps is None and run.fence > 1:
             first = min((step.position for step in kept._open.values()), default=0) if kept else 0
-            self.steps |= {step.key: step for step in _STEPS.all(run=run.pk, first=first)}
+            steps = STEPS.all(run=run.pk, first=first)
+        self.steps |= {step.key: step for step in steps or ()}
         for step in self.steps.values():
             attach(step, "run", run)
         # Where a flow goes on that this process left waiting.
@@ -73,6 +77,9 @@ class Journal:
         self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
         self.ahead: LookedUp | None = None  # the desk's look-up
+        # The desk's key of a resource, where the review was made under the locks of the intent.
+        self.held: str | None = None
+        self.admitted = ""  # the step whose intent that transaction committed
         # Cached, as reading them at each step would make a long run's cost quadratic.
         self.uses = sorted((s for s in self.steps.values() if s.kind == USE), key=_POSITION)
         self._calls: dict[str, Call] = {}
@@ -208,7 +215,7 @@ class Journal:
             self.under_lock(write)
             self._unfenced.append(write)
 
-    def _take_draft(self) -> Draft:
+    def take_draft(self) -> Draft:
         """Return the pending draft, and begin a new one."""
         with self._guard:
             draft, self._draft = self._draft, Draft()
@@ -260,7 +267,7 @@ class Journal:
             if not (work or self._draft):
                 return
             # Not retried: `work` may change the journal, so a database error ends the drive.
-            draft = self._take_draft()
+            draft = self.take_draft()
             commit = in_database(self._commit, draft, work, tries=1)
             try:
                 await asyncio.shield(commit)
@@ -281,7 +288,7 @@ class Journal:
                 commit.take(draft)
                 if work:
                     work(commit)
-                    late = self._take_draft()  # what `work` itself recorded
+                    late = self.take_draft()  # what `work` itself recorded
                     commit.take(late)
                     done += late.lines
         self.kept_at = kept_at

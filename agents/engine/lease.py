@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, QuerySet
+from django.db.models import F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -63,15 +63,16 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
             return None
         run.heed(vars(run).pop("in_force"))
         with Commit(run, at=at, lease=lease) as commit:
-            commit.change(
-                state=RunState.RUNNING,
-                fence=run.fence + 1,
-                attempts=run.attempts + 1,
-                lease_owner=owner,
-                wake_at=None,
-            )
-            commit.say("run.claimed", {"attempt": run.attempts})
+            take(commit, owner=owner)
         return run
+
+
+def take(commit: Commit, *, owner: str) -> None:
+    """Take a queued run, with its row locked and its commit one that leases."""
+    run = commit.run
+    commit.change(state=RunState.RUNNING, lease_owner=owner, wake_at=None)
+    commit.change(fence=run.fence + 1, attempts=run.attempts + 1)
+    commit.say("run.claimed", {"attempt": run.attempts})
 
 
 _CLAIMABLE = CompiledSelect(
@@ -82,7 +83,7 @@ _CLAIMABLE = CompiledSelect(
         .exclude(wake_at__gt=Now())
         .select_related("policy")
         .annotate(
-            is_placed=ExpressionWrapper(run_belongs(), BooleanField()),
+            is_placed=run_belongs(),
             rejected_before=has_rejections(
                 workspace=OuterRef("workspace"), subject=OuterRef("subject_key")
             ),

@@ -173,7 +173,7 @@ class Mcp:
         return None
 
     async def _started(self) -> StreamableHTTPSessionManager:
-        """Return the SDK's manager. Its tasks run in our own task: the server sends no lifespan."""
+        """Return the SDK's manager. Its tasks run in our own task."""
         if self._task is None or self._task.done():
             self._over, self._ready = asyncio.Event(), asyncio.Event()
             self._manager = StreamableHTTPSessionManager(

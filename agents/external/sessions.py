@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping, Sequence
+from copy import copy
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -27,21 +28,26 @@ from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
 from agents.engine.ending import LAST_WORDS, WITHDRAWN, close_approvals, turn_of
-from agents.engine.journal import AWAIT, USE
+from agents.engine.journal import AWAIT, STEPS, USE
+from agents.engine.lease import length
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.tracing import PARENT, QUESTION, checked_parent, tell_proposed
+from agents.engine.turns.advance import begin
 from agents.engine.turns.answering import (
     answer_await,
     assign_call,
     fetch_waiting,
+    is_listening,
     take_back,
     wake,
     withdraw,
 )
 from agents.external.calls import ProposedCall, run_of, with_integers, without_nulls
+from agents.external.carrying import Begun, carry_out
 from agents.external.keys import TOKEN
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role, Run, Step
+from agents.models.belonging import run_belongs
 from agents.models.outside import LONGEST_KEY
 from agents.policies.words import end_sentence
 from agents.runs.launching import LaunchOptions, launch
@@ -167,7 +173,11 @@ def propose(
         check_text(text, most=_MAX_SOURCE, what="source")
     more = {"side_by_side": side_by_side, "sources": places, PARENT: traceparent}
     proposal = {"name": name, "args": with_integers(agent.desk, name, args)}
-    return _put(agent, run_id, _key(key), proposal, at, more)
+    put = partial(_put, agent, run_id, _key(key), proposal, at, more)
+    tool = tools_at(agent.desk).get(name)
+    # A desk that looks ahead asks other machines, never under a lock.
+    is_simple = tool and tool.here and tool.writes and not DESKS[agent.desk].ahead
+    return carry_out(put) if is_simple else put(None)
 
 
 def ask_person(
@@ -243,12 +253,22 @@ class CallKeyReused(Refused):
 
 
 def _put(
-    agent: ExternalAgent, run_id: UUID, key: str, proposal: Json, at: datetime, more: Json
+    agent: ExternalAgent,
+    run_id: UUID,
+    key: str,
+    proposal: Json,
+    at: datetime,
+    more: Json,
+    here: Begun | None = None,
 ) -> ProposedCall:
-    """Record a call, or the end, once by its key; `more` are further columns of its row."""
-    digest = keyed_digest([agent.pk, key, proposal])
+    """Record a call, or the end, once by its key; `more` are further columns of its row.
+
+    With `here`, a call that nothing keeps from it is begun too, and its journal given to `here`.
+    Raises NotHere.
+    """
+    digest, more = keyed_digest([agent.pk, key, proposal]), dict(more)
     with transaction.atomic():
-        run, earlier, session = _lock_session(agent, run_id, key)
+        run, earlier, session = _lock_session(agent, run_id, key, whole=here is not None)
         if known := next(iter(session.known), None):
             if not (known.is_end or hmac.compare_digest(known.digest, digest)):
                 raise CallKeyReused(known.pk)
@@ -263,12 +283,16 @@ def _put(
         steps = session.open_steps
         waiting = session.waiting
         if not more.get("is_end") and session.calls >= run.limits.max_tool_calls:
-            run, steps, waiting = _go_on(run, agent, steps, at), [], []
+            run, steps, waiting, here = _go_on(run, agent, steps, at), [], [], None
+        # What waits, for a person or its turn, goes the usual way with all that comes after it.
+        is_idle = run.state == RunState.WAITING and not waiting and all(map(is_listening, steps))
+        if not (is_idle and session.is_placed and run.desk == agent.desk):
+            here = None
         for one in earlier:
             with Commit(one, at=at) as commit:
                 if take_back(commit, _OPEN_STEPS.fetch(run=one.pk).get()):
                     wake(commit)
-        with Commit(run, at=at) as commit:
+        with Commit(run, at=at, lease=length() if here else None) as commit:
             sources, parent = more.pop("sources", None), checked_parent(more.pop(PARENT, ""))
             sent = _outline(run.desk, proposal, digest) if not more.get("is_end") else proposal
             sent = {**sent, "sources": sources} if sources else sent
@@ -291,12 +315,15 @@ def _put(
             )
             if row.is_end and take_back(commit, session.open_steps):
                 wake(commit)
-            _give_out(run, commit, steps, [*waiting, row])
+            if here and assign_call(commit, steps, [row]):
+                here(begin(commit, session.steps))
+            else:
+                _give_out(run, commit, steps, [*waiting, row])
             if row.pk is None:  # no slot took it at once
                 insert_rows(row)
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
-    return ProposedCall(row, run, is_new=True)
+    return ProposedCall(row, copy(run), is_new=True)
 
 
 def _outline(desk: str, proposal: Json, digest: str) -> Json:
@@ -319,21 +346,27 @@ class _Session(NamedTuple):
     calls: int  # of the run
     ends: bool
     has_gone_on: bool  # in another run, while we waited for the lock
+    is_placed: bool  # in its workspace, with all that it refers to
     may_launch: bool  # its owner
     before: datetime | None  # of the first of as many calls as a minute allows
     known: list[AgentCall]  # calls with this key
-    open_steps: list[Step]  # that listen, are out with the agent, or wait for a person
+    steps: list[Step]  # all, or only the open ones
     waiting: list[AgentCall]
+
+    @property
+    def open_steps(self) -> list[Step]:
+        """Return the steps that listen, are out with the agent, or wait for a person."""
+        return [one for one in self.steps if one.kind in _OPEN_KINDS and one.ended_at is None]
 
 
 def _lock_session(
-    agent: ExternalAgent, run_id: UUID, key: str
+    agent: ExternalAgent, run_id: UUID, key: str, *, whole: bool
 ) -> tuple[Run, Sequence[Run], _Session]:
     """Lock the run in which a session continues; return it and the state that a call meets.
 
     To end a session, earlier runs that have not ended are locked and returned too: before the
-    newest, as a run that ends locks the newest after itself. `run_id` is any run of it. Raises
-    Run.DoesNotExist.
+    newest, as a run that ends locks the newest after itself. `run_id` is any run of it. With
+    `whole`, all steps are read. Raises Run.DoesNotExist.
     """
     ours = {"agent": agent.pk, "workspace": agent.workspace_id}
     runs = _OPEN_AND_NEWEST if key == LAST_WORDS else _NEWEST
@@ -344,18 +377,19 @@ def _lock_session(
         if not open_runs:
             raise Run.DoesNotExist
         *earlier, run = open_runs
-        session = _fetch_session(agent, run, key)
+        session = _fetch_session(agent, run, key, whole=whole)
         if not session.has_gone_on:
             return run, earlier, session
 
 
-def _fetch_session(agent: ExternalAgent, run: Run, key: str) -> _Session:
+def _fetch_session(agent: ExternalAgent, run: Run, key: str, *, whole: bool) -> _Session:
     with pipeline():
         counts = _counts(run.limits.calls_per_minute).fetch_tuples(run=run.pk, owner=agent.owner_id)
         known = _KNOWN.fetch(agent=agent.pk, reference=run.reference, key=key)
-        open_steps, waiting = _OPEN_STEPS.fetch(run=run.pk), fetch_waiting(run)
+        steps = STEPS.fetch(run=run.pk, first=0) if whole else _OPEN_STEPS.fetch(run=run.pk)
+        waiting = fetch_waiting(run)
     [counted] = counts.get()
-    return _Session._make((*counted, known.get(), open_steps.get(), waiting.get()))
+    return _Session._make((*counted, known.get(), steps.get(), waiting.get()))
 
 
 def _newest_of_session(*, with_open: bool = False) -> QuerySet[Run]:
@@ -385,10 +419,12 @@ def _counts(most: int) -> CompiledSelect[Run]:
             proposed=Coalesce(Subquery(number), 0),
             ends=Exists(calls.filter(is_end=True)),
             has_gone_on=Exists(Run.objects.filter(again_of=OuterRef("pk"))),
+            is_placed=run_belongs(),
             may_launch=Exists(owners.filter(role__in=_MAY_LAUNCH)),
             since=Subquery(at),
         )
-        return counted.values_list("proposed", "ends", "has_gone_on", "may_launch", "since")
+        names = ("proposed", "ends", "has_gone_on", "is_placed", "may_launch", "since")
+        return counted.values_list(*names)
 
     return CompiledSelect(query)
 
@@ -400,10 +436,9 @@ _KNOWN = CompiledSelect(
         agent=Param("agent"), reference=Param("reference"), key=Param("key")
     )
 )
+_OPEN_KINDS = (AWAIT, USE, "escalate")
 _OPEN_STEPS = CompiledSelect(
-    lambda: Step.objects.filter(
-        run=Param("run"), kind__in=(AWAIT, USE, "escalate"), ended_at__isnull=True
-    )
+    lambda: Step.objects.filter(run=Param("run"), kind__in=_OPEN_KINDS, ended_at__isnull=True)
 )
 
 

@@ -237,6 +237,7 @@ class DeskTool:
     executed_by: str = CONSOLE  # or AGENT: its function is never called
     server: str = ""  # of what its agent executes: who verifies the permits; "": nobody does
     repeatable: bool = False  # a repeat in its session needs no person
+    here: bool = False  # all that it does are rows of this database: it may run in a web process
 
     @property
     def description(self) -> str:

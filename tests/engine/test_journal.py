@@ -102,17 +102,17 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
     run = go(scene.launch(REFUND_500))
     # As left by a worker that died after asking and before the run waits.
     Run.objects.filter(pk=run.pk).update(state=RunState.QUEUED)
-    read = journals._STEPS
+    read = journals.STEPS
 
     class DecidedMeanwhile:
         @staticmethod
         def all(**given: object) -> list[Step]:
             steps = read.all(**given)
-            monkeypatch.setattr(journals, "_STEPS", read)
+            monkeypatch.setattr(journals, "STEPS", read)
             scene.decide(run, amount_minor=None)
             return steps
 
-    monkeypatch.setattr(journals, "_STEPS", DecidedMeanwhile)
+    monkeypatch.setattr(journals, "STEPS", DecidedMeanwhile)
     go(run)
 
     step = run.steps.get(escalation__isnull=False)

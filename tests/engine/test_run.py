@@ -274,7 +274,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
 
 @pytest.mark.both
 def test_run_is_driven_after_a_failed_read_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, tries = journal._STEPS, list[object]()
+    read, tries = journal.STEPS, list[object]()
 
     class LockedOnce:
         @staticmethod
@@ -284,6 +284,6 @@ def test_run_is_driven_after_a_failed_read_of_its_steps(monkeypatch: pytest.Monk
                 raise OperationalError("database is locked")
             return read.all(**given)
 
-    monkeypatch.setattr(journal, "_STEPS", LockedOnce)
+    monkeypatch.setattr(journal, "STEPS", LockedOnce)
 
     assert go(set_scene().launch(REFUND_500)).stop_reason == "success"

@@ -278,6 +278,14 @@ def opens_and_proposes(agent: int, key: str, name: str, args: Any) -> list[Any]:
         return [str(call.run.pk), call.row.pk]
 
 
+def opens_and_carries_out(agent: int, key: str, name: str, args: Any) -> list[Any]:
+    """Do so in a web process, which carries the call out itself."""
+    from bench.action.__main__ import web_process
+
+    with web_process():
+        return opens_and_proposes(agent, key, name, args)
+
+
 def _call_at_workshop(call: int, keys: list[str]) -> Any:
     """Return a call of the workshop's agent, with the desk and the keys in this process too."""
     from django.conf import settings

@@ -9,7 +9,7 @@ import pytest
 from agents.core.notifications import Kind
 from agents.external import calls
 from agents.models import AgentCall, Delivery, Effect, Role, Run
-from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments
+from tests.engine.scene import Scene, decide_request, fresh, go, patch_of, payments, recover
 from tests.engine.test_external import LOOK, Session, publish_for_agents, refund
 from tests.notifications.telling import tell
 from tests.processes import ROOT, contenders, environment
@@ -17,6 +17,7 @@ from tests.whole import died_at
 
 MANY = 50
 CALL = "tests.races.contenders:opens_and_proposes"
+CARRY = "tests.races.contenders:opens_and_carries_out"
 
 
 def drive(run: Run) -> None:
@@ -36,7 +37,7 @@ def test_fifty_processes_open_one_session_and_pay_once(scene: Scene) -> None:
         [(pk, _)] = {tuple(one) for one in looked}
         run = Run.objects.get(pk=pk)
         drive(run)
-        paid = crowd.meet(CALL, [[agent.pk, "pay", *refund(500)]] * MANY)
+        paid = crowd.meet(CARRY, [[agent.pk, "pay", *refund(500)]] * MANY)
     drive(run)
 
     [(of, call)] = {tuple(one) for one in paid}
@@ -52,10 +53,21 @@ def test_fifty_processes_open_one_session_and_pay_once(scene: Scene) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["propose.before_commit", "propose.after_commit"])
-@pytest.mark.parametrize("most", [200, 1])
+@pytest.mark.parametrize(
+    ("point", "made", "most"),
+    [
+        ("propose.before_commit", CALL, 1),
+        ("propose.after_commit", CALL, 1),
+        ("propose.before_commit", CARRY, 200),
+        ("propose.after_commit", CARRY, 200),
+        ("gateway.before_call", CARRY, 200),
+        ("gateway.after_call", CARRY, 200),
+        ("journal.before_commit", CARRY, 200),
+        ("journal.after_commit", CARRY, 200),
+    ],
+)
 def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
-    scene: Scene, point: str, most: int
+    scene: Scene, point: str, made: str, most: int
 ) -> None:
     publish_for_agents(scene, max_tool_calls=most)
     session = Session(scene, "case")
@@ -63,7 +75,7 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
 
     def propose() -> Any:
         given = [session.agent.pk, "pay", *refund(500)]
-        program = f"import django; django.setup(); from {CALL.replace(':', ' import ')} as call; "
+        program = f"import django; django.setup(); from {made.replace(':', ' import ')} as call; "
         return subprocess.run(
             [sys.executable, "-c", f"{program}call(*{given!r})"],
             cwd=ROOT,
@@ -76,9 +88,10 @@ def test_a_process_that_is_killed_as_it_proposes_leaves_one_call(
     kept = AgentCall.objects.filter(agent=session.agent, key="pay").count()
     session.put("pay", refund(500))
     for run in Run.objects.filter(agent=session.agent, reference="case"):
+        recover(run.pk)
         drive(run)
 
-    assert kept == (point == "propose.after_commit")
+    assert kept == (point != "propose.before_commit")
     call = AgentCall.objects.get(agent=session.agent, key="pay")
     runs = Run.objects.filter(agent=session.agent, reference="case").count()
     assert runs == (1 if most > 1 else 2)

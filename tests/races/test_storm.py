@@ -1,4 +1,4 @@
-"""Reviewers, workers, an admin, the clock and the archive compete over one charge."""
+"""Reviewers, workers, agents, an admin, the clock and the archive compete over one charge."""
 
 import random
 from contextlib import suppress
@@ -21,6 +21,7 @@ from agents.requests import deciding
 from agents.runs import kill_switch
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go
+from tests.engine.test_external import LOOK, Session, publish_for_agents, refund
 from tests.processes import Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -36,6 +37,10 @@ def test_whatever_meets_each_yes_comes_to_something(
     chance = random.Random(seed)  # noqa: S311 - makes a storm, guards nothing
     ada, mara = scene.add("ada", Role.ADMIN), scene.add("mara", Role.REVIEWER)
     runs = [go(scene.launch()) for _ in range(4)] + [scene.launch(REFUND_500) for _ in range(2)]
+    publish_for_agents(scene)
+    session = Session(scene, "case")
+    session.propose("look", LOOK)
+    runs.append(session.run)
     Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=300000)
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
 
@@ -49,7 +54,8 @@ def test_whatever_meets_each_yes_comes_to_something(
             for who in ("rita", mara.get_username())
             if waiting
         ]
-        asked += [["advances", str(chance.choice(runs).pk)] for _ in range(2)]
+        pays = [session.agent.pk, f"pay-{number}", *refund(100 + number)]
+        asked += [["opens_and_carries_out", *pays], ["advances", str(chance.choice(runs).pk)]]
         asked += [["stops_writes", scene.workspace.pk, "ada"]] if number == 2 else [["sweeps"]]
         asked += [["archives", scene.workspace.pk, str(tmp_path)]]
         asked += [["advances", str(chance.choice(runs).pk)]] * (6 - len(asked))
@@ -59,6 +65,7 @@ def test_whatever_meets_each_yes_comes_to_something(
                 at = timezone.now()
                 kill_switch.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 
+    session.end("enough")
     to_the_end(scene, runs)
     scene.add("late", Role.AUDITOR)  # a newer head, as one may seal a later end
     (last,) = crowd.meet("tests.races.contenders:archives", [[scene.workspace.pk, str(tmp_path)]])

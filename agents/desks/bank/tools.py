@@ -68,6 +68,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     release=ledger.release,
     find=ledger.find_transfer,
     booked=ledger.TRANSFERS,
+    here=True,
 )
 def transfer_money(
     call: Call, *, account: str, payee: str, amount: Euros, on: date, purpose: Purpose

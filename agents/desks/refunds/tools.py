@@ -183,6 +183,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
     release=_release,
     find=_find_refund,
     valid=_valid_refund,
+    here=True,
     booked=_REFUNDS,
     request=_REFUND,
 )

@@ -14,7 +14,7 @@ from agents.core.calls import is_exact, reported_by
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, REVIEW_CHANGED, Call, Limits, exceeded_budget, refusal
 from agents.core.requests import Json, Reply, Review, Use
-from agents.core.reviews import Ruling, consent_of
+from agents.core.reviews import Facts, ReviewResult, Ruling, consent_of
 from agents.core.states import EffectState
 from agents.db.driver import Pending, fetch_now, pipeline
 from agents.engine.commit import STEP_BY_KEY
@@ -24,7 +24,7 @@ from agents.engine.desk.registry import tools_of
 from agents.engine.desk.review_context import review_shown
 from agents.engine.desk.rules import limits_of
 from agents.engine.desk.subjects import key_ruling
-from agents.engine.drive import Later
+from agents.engine.drive import Later, NotHere
 from agents.engine.ending import (
     AMOUNT_CHANGED,
     close_approvals,
@@ -34,7 +34,7 @@ from agents.engine.ending import (
 )
 from agents.engine.escalating import fetch_escalation
 from agents.engine.journal import Journal
-from agents.engine.kill_switch import fetch_standing, hold_writes
+from agents.engine.kill_switch import fetch_standing, hold_writes, switch_against
 from agents.engine.redaction import RunBorder
 from agents.engine.runtime.database import in_database
 from agents.engine.tools.letters import is_told_of, owes_letter
@@ -52,42 +52,61 @@ async def review_proposal(key: str, request: Review, journal: Journal, limits: L
     journal.ahead = await look_up(journal.run, journal.ahead)
     step = journal.begin(key, request)
     try:
-        facts, consent, named = await in_database(
+        facts, _, consent, named = await in_database(
             _facts_now, request, journal, limits, turn_of(key)
         )
     except StaleLookup:
         raise Later(AGAIN, FAILED, is_fruitless=True) from None
     ruled = review(request.action, facts, limits, consent=consent, named=named)
-    reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
+    return _finish(step, ruled, facts, journal)
+
+
+def _finish(step: Step, ruled: ReviewResult, facts: Facts, journal: Journal) -> Reply:
+    reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": step.key}
     deciding = ruled.deciding
     words = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
     return journal.finish(step, Reply(reply), **words)
 
 
+def review_here(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
+    """Review a new call once, under the locks of the transaction that commits its intent.
+
+    Raises NotHere unless it is allowed as it is.
+    """
+    action, step = request.action, journal.begin(key, request)
+    if switch_against(journal.run, action["name"]):
+        raise NotHere
+    found = _facts_now(request, journal, limits, turn_of(key), lock=True)
+    facts, journal.held, consent, named = found
+    ruled = review(action, facts, limits, consent=consent, named=named)
+    if not ruled.allows or ruled.action != action:
+        raise NotHere
+    return _finish(step, ruled, facts, journal)
+
+
 def _facts_now(
-    request: Review, journal: Journal, limits: Limits, turn: str
-) -> tuple[Json, Json, Ruling | None]:
+    request: Review, journal: Journal, limits: Limits, turn: str, lock: bool = False
+) -> tuple[Facts, str, Json, Ruling | None]:
     run = journal.run
     steps = [*calls_before(run, request.action), *journal.steps.values()]
     # A person's change has keys; an unknown key is for the desk's own rules.
     named = None if request.granted else key_ruling(run, request.action, limits)
     granted = journal.steps[request.granted] if request.granted else None
-    facts, _ = fetch_now(
+    facts, resource = fetch_now(
         fetch_facts,
         run,
         (named and named.action) or request.action,
         limits,
         steps,
         at=timezone.now(),
-        lock=False,
+        lock=lock,
         done=journal.done,
         ahead=journal.ahead,
         turn=turn,
         before=review_shown(granted) if granted else None,
     )
-    if granted is None:
-        return facts, NO_CONSENT, named
-    return facts, consent_of(granted.asked["review"], granted.reply), named
+    consent = consent_of(granted.asked["review"], granted.reply) if granted else NO_CONSENT
+    return facts, resource, consent, named
 
 
 def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
@@ -129,7 +148,35 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
-    turn = turn_of(step.key)
+    escalation, resource, refused = None, journal.held, ""
+    if resource is None:
+        refused, resource, escalation = _check_again(step, allowing, action, journal, limits, at)
+    if refused:
+        return refused
+    key = effect_key(run, step.key)
+    journal.tell(*_set_aside(journal, step, escalation))
+    intent = _intent(step, allowing, escalation, key, resource, action, at)
+    if tool.by_agent:
+        intent["report_due_at"] = reported_by(at, tool.timeout)
+    journal.insert(Effect, intent, keys={"step_id": STEP_BY_KEY, "review_id": STEP_BY_KEY})
+    columns = ("key", "tool", "args_sha256", "amount_minor", "currency")
+    sealed = {name: intent[name] for name in columns} | {"escalation": intent["escalation_id"]}
+    if due := intent["report_due_at"]:
+        sealed["report_due_at"] = due.isoformat()
+    journal.tell(Entry("effect.intended", sealed))
+    if tool.reserve:
+        own = limits_of(DESKS[run.desk], limits)
+        call = DeskCall(key, at, run.subject_key, run.book_id, own, resource=resource)
+        tool.hold(call, RunBorder(run).resolve(request.args))
+    return ""
+
+
+def _check_again(
+    step: Step, allowing: Step, action: Json, journal: Journal, limits: Limits, at: datetime
+) -> tuple[str, str, Escalation | None]:
+    """Review a call again under lock. Return why it may not be made, its resource and request."""
+    run, turn = journal.run, turn_of(step.key)
+    tool = tools_of(run)[action["name"]]
     others = [other for other in list(journal.steps.values()) if other is not step]
     others = [*calls_before(run, action), *others]
     with pipeline():
@@ -149,37 +196,22 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
             before=EarlierReview((allowing.reply or {})["facts"], allowing.begun_at),
         )
         # Under the locks, rejections since the review bind too.
-        stopped = fetch_standing(run, request.tool)
+        stopped = fetch_standing(run, tool.name)
     if gone.get():
-        return why_withdrawn(run, turn, by_agent=tool.by_agent)
+        return why_withdrawn(run, turn, by_agent=tool.by_agent), "", None
     if why := stopped.get():
-        return why
+        return why, "", None
     try:
         facts, resource = gathered.get()
     except StaleLookup:  # waiting for the lock took too long: look up again
-        return REVIEW_CHANGED
+        return REVIEW_CHANGED, "", None
     escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
     consent = consent_of(escalation.review, answer) if escalation else NO_CONSENT
     again = review(action, facts, limits, consent=consent)
     if not again.allows or again.action != action:
-        return REVIEW_CHANGED
-    key = effect_key(run, step.key)
-    journal.tell(*_set_aside(journal, step, escalation))
-    intent = _intent(step, allowing, escalation, key, resource, action, at)
-    if tool.by_agent:
-        intent["report_due_at"] = reported_by(at, tool.timeout)
-    journal.insert(Effect, intent, keys={"step_id": STEP_BY_KEY, "review_id": STEP_BY_KEY})
-    columns = ("key", "tool", "args_sha256", "amount_minor", "currency")
-    sealed = {name: intent[name] for name in columns} | {"escalation": intent["escalation_id"]}
-    if due := intent["report_due_at"]:
-        sealed["report_due_at"] = due.isoformat()
-    journal.tell(Entry("effect.intended", sealed))
-    if tool.reserve:
-        own = limits_of(DESKS[run.desk], limits)
-        call = DeskCall(key, at, run.subject_key, run.book_id, own, resource=resource)
-        tool.hold(call, RunBorder(run).resolve(request.args))
-    return ""
+        return REVIEW_CHANGED, "", None
+    return "", resource, escalation
 
 
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:

@@ -38,14 +38,14 @@ from agents.engine.commit import Commit
 from agents.engine.desk.facts import steps_before
 from agents.engine.desk.registry import tools_of
 from agents.engine.desk.subjects import bound_arguments, figures_of
-from agents.engine.drive import Later, WaitsForPerson, drive
+from agents.engine.drive import Later, NotHere, WaitsForPerson, drive
 from agents.engine.ending import WITHDRAWN, close_approvals, end_run, is_withdrawn, turn_of
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import AWAIT, USE, Journal
 from agents.engine.runtime.database import database_time, in_database, retry_transient
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools import gateway
-from agents.engine.tools.admission import review_proposal
+from agents.engine.tools.admission import admit, review_here, review_proposal
 from agents.engine.turns import asking
 from agents.engine.turns.answering import (
     assign_call,
@@ -83,6 +83,40 @@ async def run_once(run_id: UUID, *, outlasts_outages: bool = True) -> RunState |
         return None
     with lease.driving(run_id):
         return await _run_claimed(journal.run, journal, outlasts_outages)
+
+
+def begin(commit: Commit, steps: Sequence[Step]) -> Journal:
+    """Take a run whose slot has a call by now, and drive it to that call's intent.
+
+    All in the caller's transaction, which sends the commit: nothing may be awaited under its locks.
+    `steps` are all of the run. Raises NotHere.
+    """
+    run = commit.run
+    if run.question_version > patterns.QUESTION_VERSION:
+        raise NotHere
+    commit.move(RunState.QUEUED, attempts=0)
+    lease.take(commit, owner=lease.OWNER)
+    journal = Journal(run, steps=steps)
+    brief = _brief_in(journal)
+    flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
+    driving = drive(flow, _ExecutorHere(journal, brief.limits))
+    try:
+        driving.send(None)
+        raise RuntimeError("a drive awaited something under a transaction's locks")
+    except StopIteration as end:
+        journal.strand = end.value
+    finally:
+        driving.close()
+    if not journal.admitted:
+        raise NotHere
+    commit.take(journal.take_draft())
+    return journal
+
+
+async def go_on(journal: Journal) -> RunState | None:
+    """Go on with a run that `begin` took, once that is committed."""
+    with lease.driving(journal.run.pk):
+        return await _run_claimed(journal.run, journal, outlasts_outages=True)
 
 
 async def _run_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
@@ -176,6 +210,12 @@ def limits_in(run: Run, limits: Limits | None = None) -> Limits:
     return limits
 
 
+def _brief_in(journal: Journal) -> patterns.Brief:
+    run, brief = journal.run, brief_of(journal.run)
+    is_session = run.pattern == EXTERNAL
+    return replace(brief, slots=slots_of(run, journal.steps.values())) if is_session else brief
+
+
 def _told_of(run: Run) -> Json:
     """Return the guide for a declared desk's model: its brief, and the subject's key."""
     desk = DESKS.get(run.desk)
@@ -191,9 +231,7 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     if run.has_values:
         await in_database(pseudonyms_of, run)
-    brief = brief_of(run)
-    if run.pattern == EXTERNAL:
-        brief = replace(brief, slots=slots_of(run, journal.steps.values()))
+    brief = _brief_in(journal)
     limits = brief.limits
     if limits.outlasts_outages and not outlasts_outages:
         limits = replace(limits, outlasts_outages=False)
@@ -411,6 +449,21 @@ class RunExecutor:
         if full:
             self.journal.turn_away(f"too_many_open_requests:{full}", step, commit)
         return None
+
+
+class _ExecutorHere(RunExecutor):
+    """Goes as far as an allowed call's intent, in an open transaction."""
+
+    async def do(self, key: str, request: Request) -> Reply:
+        """Answer a review, and stop where the call is to be made. Raises NotHere."""
+        journal, limits = self.journal, self.limits
+        match request:
+            case Review(granted=""):
+                return review_here(key, request, journal, limits)
+            case Use() if not admit(key, request, journal, limits, timezone.now()):
+                journal.admitted, journal.held = key, None
+                raise WaitsForPerson(key)
+        raise NotHere
 
 
 def _close(commit: Commit, *, why: str, turn: str) -> None:

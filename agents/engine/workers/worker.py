@@ -46,6 +46,7 @@ TAKERS = {
 }
 
 SideTask: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+Driving: TypeAlias = Coroutine[Any, Any, RunState | None]
 
 
 async def work(*, once: bool = False, beside: SideTask | None = None) -> bool:
@@ -89,7 +90,7 @@ async def _work(stop: asyncio.Event, *, once: bool, beside: SideTask | None) -> 
             else:
                 await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, active_runs).run()
             await active_runs.finish()
-        await _give_back()
+        await give_back()
     finally:
         if also:
             also.cancel()
@@ -98,7 +99,7 @@ async def _work(stop: asyncio.Event, *, once: bool, beside: SideTask | None) -> 
     return came_back
 
 
-async def _give_back() -> None:
+async def give_back() -> None:
     """Queue the runs that this worker still holds. Without a database their leases run out."""
     try:
         await in_database(lease.release_runs)
@@ -188,12 +189,12 @@ class ActiveRuns:
         """Return how many runs may be started now."""
         return max(0, slots() - len(self.drives))
 
-    def start(self, run_id: UUID) -> asyncio.Task[bool]:
-        """Advance a run in a task of its own; two tasks for one run are harmless.
+    def start(self, run_id: UUID, driving: Driving | None = None) -> asyncio.Task[bool]:
+        """Advance a run, by default claimed first, in a task of its own.
 
-        The task returns False if the run could not be claimed.
+        Two tasks for one run are harmless. A task returns False if it could not claim its run.
         """
-        drive = asyncio.create_task(_run_logged(run_id))
+        drive = asyncio.create_task(_run_logged(run_id, driving or run_once(run_id)))
         self.drives[drive] = run_id
         drive.add_done_callback(self._end)
         return drive
@@ -218,9 +219,9 @@ def slots() -> int:
     return int(settings.OPSCONSOLE_WORKER_CONCURRENCY)
 
 
-async def _run_logged(run_id: UUID) -> bool:
+async def _run_logged(run_id: UUID, driving: Driving) -> bool:
     try:
-        return await run_once(run_id) is not None
+        return await driving is not None
     except Exception:
         log.exception("Run %s could not be moved; its lease will run out", run_id)
         return True

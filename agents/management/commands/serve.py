@@ -30,7 +30,7 @@ class Command(BaseCommand):
             f"{module}:{name}",
             host=host,
             port=port,
-            lifespan="off",
+            lifespan="on",  # calls of agents that it carries out
             # Otherwise a client on this machine, or behind its proxy, could name its own address.
             proxy_headers=False,
             server_header=False,
