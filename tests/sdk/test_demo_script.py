@@ -22,7 +22,7 @@ from opsconsole.desks import (
     Subject,
     Touch,
 )
-from tests.desks.elsewhere import WORKFLOW
+from tests.desks.elsewhere import PACKAGE
 
 TODAY = date(2027, 1, 4)
 AGAIN = [
@@ -50,7 +50,7 @@ def a_desk(**more: Any) -> Desk:
     """Return a desk with something for each pattern."""
     report = Report(lambda book: {"day": "1"}, lambda found: {}, str, str)
     desk = Desk(name="any", title="Any", subject=Subject("one", find=str), report=report, **more)
-    desk.workflows = {"serve": WORKFLOW}
+    desk.workflows = {"serve": json.loads((PACKAGE / "serve.json").read_text("utf-8"))}
 
     @desk.tool(Touch.READ, title="Read", subject="key")
     def look_up(call: Call, *, key: str) -> Json:
