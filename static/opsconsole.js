@@ -16,7 +16,7 @@ function showLive(isLive) {
   if (!live) return;
   if (!live.classList.contains("stale")) known = new Date(heard);
   live.classList.toggle("stale", !isLive);
-  live.firstElementChild.textContent = isLive ? "Live" : "Not live";
+  live.firstElementChild.textContent = isLive ? "Live" : "Updates on reload";
   if (isLive) showAway(false);
   else look();
 }

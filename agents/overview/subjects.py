@@ -35,7 +35,7 @@ def subjects_in_words(user: User) -> str:
     kinds = {desk.subject.kind for name, desk in offered().items() if name in desks}
     if not 0 < len(kinds) < 3:
         return "Subjects"
-    return capfirst(" and ".join(f"{one}s" for one in sorted(kinds, reverse=True)))
+    return capfirst(", ".join(f"{one}s" for one in sorted(kinds, reverse=True)))
 
 
 @page

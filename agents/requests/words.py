@@ -242,7 +242,12 @@ def choices(
                 consequence = format_html(_EITHER, asks, consequence)
             sends_back = is_other and kind.change == INSTRUCTIONS
             key = _KEYS[SEND_BACK if sends_back else answer.verdict]
-            offered.append(Choice(answer.verdict, answer.label, consequence, button, key))
+            most = next((f.most_minor for f in fields if f.open.currency and is_other), None)
+            label = answer.label
+            if most is not None and not may_grant_all:
+                up_to = format_money(most, escalation.currency)
+                label = format_html('{}<span class="hide-s"> up to {}</span>', label, up_to)
+            offered.append(Choice(answer.verdict, label, consequence, button, key))
     return offered
 
 
@@ -515,7 +520,9 @@ class Ruler:
     limit: float
     yours: float | None  # the most that the reviewer may grant; None: nothing
     full: int  # where the scale ends, in the ruling's unit
-    told: str  # the picture in words
+    alone: str  # the limit in words: so much asks nobody
+    asked: str
+    granted: str  # the reviewer's most, if it is less; or ""
 
     @property
     def rest(self) -> float:
@@ -554,10 +561,11 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     def place(value: int) -> float:
         return round(100 * value / full, 2)
 
-    top, proposed, most = (with_unit(value, unit) for value in (full, observed, limit))
-    text = f"Scale up to {top}. Asked for: {proposed}. Limit: {most}."
-    yours = place(yours_minor) if yours_minor and is_currency(unit) else None
-    return Ruler(place(observed), place(limit), yours, full, text)
+    asked, alone = with_unit(observed, unit), with_unit(limit, unit)
+    yours = yours_minor if yours_minor and is_currency(unit) else None
+    granted = "" if yours is None or yours >= observed else with_unit(yours, unit)
+    at = None if yours is None else place(yours)
+    return Ruler(place(observed), place(limit), at, full, alone, asked, granted)
 
 
 # The origin of each argument of an action, by its review, and what to compare.
