@@ -333,6 +333,8 @@ _CHANGES: Mapping[str, Change] = {
 class _EventWords:
     """The tables of event_kinds.toml."""
 
+    erasable: frozenset[str]
+    erasable_reasons: frozenset[str]
     ledger: Mapping[str, EventKind]
     others: Mapping[str, EventKind]
 
@@ -348,29 +350,7 @@ FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent)
 # The facts that an erasure may empty.
 
 
-# Names of facts with words of people or models, results of tools, or hashes of such words, by which
-# a guess could be checked.
-_WORDS = {
-    "comment",
-    "correction",
-    "note",
-    "patch",
-    "subject_key",
-    "question",
-    "why",
-    "said",
-    "triggers",
-    "sha256",
-    "args_sha256",
-    "action_sha256",
-    "goal_sha256",
-    "workflow_sha256",
-    "before_sha256",
-    "claims_sha256",
-    "simulation_sha256",
-    "outcome_sha256",
-}
-_REASONS = {"stop_reason", "failed", "reason"}  # a code and, after a colon, a quotation
+_ERASABLE, _REASONS = _TABLES.erasable, _TABLES.erasable_reasons
 
 
 def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:
@@ -382,7 +362,7 @@ def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], d
     texts: dict[str, Json] = {}
     row = EVENTS.get(kind)
     for name, value in facts.items():
-        if name in _WORDS or (row and name in row.texts):
+        if name in _ERASABLE or (row and name in row.texts):
             texts |= {name: value} if value else {}
         elif name in _REASONS and ":" in value:
             plain[name] = value.partition(":")[0]
