@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+from agents.core.tables import read_table
+
 LEDGER = "ledger"  # the name of the sentences about what this run did
 
 _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
@@ -26,39 +28,12 @@ def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
     return [sentences[name] for name in names if name in sentences]
 
 
-# What an agent may write to someone outside without a person having read it.
-#
-# No list of forbidden words is ever complete, so this is a list of allowed phrases. They greet,
-# thank, apologise for trouble, introduce what follows and ask for an answer. They are whole
-# phrases, because single words make sentences ("We can, and we will"). None names an amount, a
-# payment, a day, a place, a wish, a promise or a denial. Each may occur once in a letter, and the
-# layout is plain: marks, blanks and repetitions can spell a number too.
+# What an agent may write to someone outside without a person having read it: the phrases of
+# courtesy.toml. Each may occur once in a letter, and the layout is plain: marks, blanks and
+# repetitions can spell a number too.
 
 
-_PHRASES = r"""
-dear READER
-hello|hi|greetings|good (?:morning|afternoon|evening|day)
-(?:many |kind )?thanks(?: again)?(?: for @)?
-thank you(?: very much)?(?: again)?(?: for @)?
-(?:we|i) thank you for @
-(?:we|i) appreciate your (?:feedback|patience|understanding|help)
-(?:we are|i am)(?: very)? grateful for your (?:feedback|patience|understanding|help)
-(?:we are|i am)(?: very)? sorry (?:for|about) the (?:trouble|inconvenience)
-(?:we|i) apologi[sz]e for the (?:trouble|inconvenience)
-(?:we|i) have read your (?:question|message|letter|mail|email)
-(?:we are|i am|our team is|my team is) looking into (?:it|your (?:question|message|case))
-here is (?:what (?:we|i) (?:see|found)|(?:an|the|our|my) (?:answer|explanation|summary|overview))
-please (?:see|read) (?:the|our) (?:answer|explanation|summary|overview) below
-(?:we|i) hope (?:this|it) (?:helps|answers your questions?)
-if you have (?:any )?(?:further |other |more )?questions
-please (?:write to|tell|ask) us
-(?:have|we wish you) a (?:nice|good|great|pleasant) (?:day|evening)
-(?:with )?(?:kind|best|warm) (?:regards|wishes)|(?:yours )?sincerely
-(?:your|the|our)(?: READER)? (?:support|service)(?: team)?|your team
-"""
-_REASON = r"(?:(?:your|the) (?:@)|(?:writing|writing to us|asking|asking us|reading))".replace(
-    "@", "question|questions|message|letter|mail|email|feedback|patience|understanding|help|time"
-)
+_COURTESY = read_table(dict[str, list[str]], __file__, "courtesy.toml")
 _LONGEST = 80  # letters of a phrase
 _BETWEEN = re.compile(r"[.,;:!?](?= |$)")
 _ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
@@ -129,5 +104,6 @@ def _is_courtesy(part: str, reader: str) -> bool:
 
 @cache
 def _phrase(reader: str) -> re.Pattern[str]:
-    phrases = "|".join(_PHRASES.strip().splitlines()).replace("@", _REASON)
+    phrases, reasons = ("|".join(_COURTESY[name]) for name in ("phrases", "reasons"))
+    phrases = phrases.replace("@", f"(?:{reasons})")
     return re.compile(phrases.replace("READER", re.escape(reader.lower())))
