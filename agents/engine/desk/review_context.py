@@ -191,8 +191,10 @@ class ReviewContext:
         """Tell whether a run that this one repeats has, or may have, called the tool."""
         # An external agent's repeats in its session are found by their content: `repeats`.
         earlier = [] if self.run.agent_id else self.run.earlier_runs()
+        if not earlier:
+            return False
         made = Effect.objects.filter(run__in=earlier, tool=self.tool, state__in=MAYBE_DONE)
-        return bool(earlier) and made.exists()
+        return made.exists()
 
     def read(self, tool: str) -> list[Json]:
         replies = (s.reply for s in self.steps if s.kind == "use" and s.asked["tool"] == tool)
