@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import os
-import sys
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -110,9 +109,8 @@ async def try_next(stop: asyncio.Event) -> bool:
     trial = await in_database(DraftTrial.take)
     if trial is None:
         return False
-    known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = (sys.executable, "-m", "django", "try_draft", str(trial.pk))
-    process = await asyncio.create_subprocess_exec(*command, env=known, start_new_session=True)
+    command = (*settings.OPSCONSOLE_MANAGE, "try_draft", str(trial.pk))
+    process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
     ended, stopping = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)

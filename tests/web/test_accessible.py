@@ -23,7 +23,7 @@ from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels.webhooks import admin
 from agents.people import groups, invitations, members, workspaces
-from agents.publishing import drafts
+from agents.publishing import drafts, trials
 from agents.publishing import versions as publishing
 from agents.requests import sharing
 from tests import checker, database
@@ -166,6 +166,10 @@ def set_pages() -> dict[str, str]:
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": [first, *rules]}
     publishing.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     drafted = drafts.begin_draft(workspace=scene.workspace, by=scene.rita, at=at)
+    drafted.document["desks"]["refunds"]["limits"]["auto_limit_minor"] = 120_000
+    drafted.save()
+    tried = trials.ask_trial(drafted, by=scene.rita, days=14, at=timezone.now())
+    assert trials.judge_trial(tried.pk)
     chiefs: dict[str, Any] = {"value": "chiefs", "role": Role.ADMIN, "teams": ["finance"]}
     limit = ("refunds", "USD", 50000)
     groups.set_group(workspace=scene.workspace, by=scene.rita, at=at, limit=limit, **chiefs)
@@ -207,6 +211,8 @@ def set_pages() -> dict[str, str]:
         "policy": "/policy/",
         "draft of a policy": f"/policy/drafts/{drafted.pk}/",
         "try one call": f"/policy/drafts/{drafted.pk}/try/?case=refunds:1",
+        "what if": f"/policy/drafts/tried/{tried.pk}/",
+        "walk": f"/policy/drafts/tried/{tried.pk}/{open_one.run_id}/",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }

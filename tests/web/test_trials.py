@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -122,7 +121,7 @@ def test_process_judges_and_a_killed_one_is_followed(
 ) -> None:
     """The worker's own process; then three that die in between."""
     trial, stop = ask(client_of(ada), draft), asyncio.Event()
-    monkeypatch.setattr(os, "environ", {**os.environ, "DJANGO_SETTINGS_MODULE": "no.such.settings"})
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "no.such.settings")
     for tries in (1, 2, 3):
         assert not asyncio.run(try_next(stop))
         trial.refresh_from_db()
