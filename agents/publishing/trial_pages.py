@@ -18,7 +18,7 @@ from agents.core.money import format_money, is_currency, with_unit
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.models import DraftTrial, Role, Run, Step
-from agents.models.runs import target_of
+from agents.models.runs import ValuesLocked, target_of
 from agents.policies.flips import ALONE, BLOCKED, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
@@ -87,7 +87,7 @@ def walk_run(request: HttpRequest, pk: int, run: UUID) -> HttpResponse:
 def _reviewed(run: Run, step: Step, ruled: ReviewResult | None) -> dict[str, Any]:
     action, was = step.asked["action"], step.reply or {}
     money = CallTarget()
-    with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
+    with suppress(BadArguments, ValuesLocked):  # of a blocked call, or without the key
         money = target_of(run, action)
     would = ruled and ruled.as_json()
     return {

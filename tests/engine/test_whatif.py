@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents.audit.erasing import erase_subject
 from agents.core.limits import Limits
 from agents.desks.refunds.limits import STRICT
+from agents.engine.again import LOCKED
 from agents.models import Event, Run, Step, Workspace
 from agents.policies.again import FAILS
 from agents.policies.flips import ALONE, BLOCKED, WAITS
@@ -158,6 +159,17 @@ def test_rule_that_raises_is_no_flip(tried: Scene) -> None:
     found = judged(tried, with_limits(auto_limit_minor="much"))
 
     assert (found["rows"], found["unknown"]) == ([], {FAILS: 4})
+
+
+def test_lost_key_is_no_flip(scene: Scene, settings: Any) -> None:
+    run = go(scene.launch(f"{OF_800} The IBAN is DE89 3704 0044 0532 0130 00."))
+    assert run.has_values
+    settings.OPSCONSOLE_VALUE_KEY = "another key of more than 32 letters"
+
+    found = judged(scene, DRAFTS["lower"])
+
+    assert (found["rows"], found["unknown"]) == ([], {LOCKED: 1})
+    assert ends(Run.objects.get(), DRAFTS["lower"])[1] == LOCKED
 
 
 def test_gathered_limit_is_not_known(tried: Scene) -> None:

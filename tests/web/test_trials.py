@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -159,6 +159,20 @@ def test_erased_run_leaves_a_trial(tried: Scene, draft: PolicyDraft, ada: User) 
     walked = walk(client_of(ada), trial, Run.objects.exclude(erased_at=None)[0].pk).text
     assert "Its run was archived or erased." in walked
     assert "Anna" not in walked
+
+
+def test_flip_of_a_run_that_is_gone_is_named(draft: PolicyDraft, ada: User) -> None:
+    """As after a restore to an earlier day."""
+    save(draft, "lower")
+    trial = ask(client_of(ada), draft)
+    assert judge_trial(trial.pk)
+    trial.refresh_from_db()
+    assert trial.outcome
+    trial.outcome["flips"][0][0] = str(UUID(int=1))
+    trial.save()
+
+    assert "A run that is not here any more" in page(client_of(ada), trial)
+    assert walk(client_of(ada), trial, UUID(int=1)).status_code == 404
 
 
 def test_run_of_another_workspace_is_not_walked(
