@@ -26,7 +26,6 @@ from agents.policies.flips import FlipTable, Proposal, concerned, untried
 from agents.sdk.arguments import BadArguments
 
 _TOGETHER = 200  # runs that are read at a time
-_READ = ("review", "escalate", "use", "say")  # the steps that a ruling may rest on
 
 
 def judge_period(
@@ -146,14 +145,16 @@ class _Stored:
 
 
 def _read(keys: Sequence[UUID]) -> Iterator[_Stored]:
-    """Yield what is stored of runs, in five queries."""
-    rows = Run.objects.filter(pk__in=keys).select_related("policy")
+    """Yield what is stored of runs, in six queries."""
+    rows = Run.objects.filter(pk__in=keys).prefetch_related("policy")
     known = {run.pk: _Stored(run) for run in rows}
     of_runs: Json = {"run__in": list(known)}
-    for step in Step.objects.filter(**of_runs, kind__in=_READ).order_by("run", "position"):
+    # What a person had approved before is not judged, so that their answers are not read.
+    for step in Step.objects.filter(**of_runs, kind="review").order_by("run", "position"):
         known[step.run_id].steps.append(step)
     # The first of a review: a later one asks for the outcome of the call.
-    for held in Escalation.objects.filter(**of_runs).order_by("pk"):
+    asked = Escalation.objects.only("run", "review", "state", "granted_minor")
+    for held in asked.filter(**of_runs).order_by("pk"):
         known[held.run_id].requests.setdefault(held.review.get("key", ""), held)
     for effect in Effect.objects.filter(**of_runs, state=EffectState.DONE).order_by("pk"):
         known[effect.run_id].paid.append(effect)
