@@ -409,7 +409,7 @@ class Job(models.Model):
 
     def leave(self, *, is_tried: bool = False) -> None:
         """Let another worker, or this one, take it."""
-        self.mine.update(seen_at=None, tries=F("tries") - (not is_tried))
+        self.mine.update(seen_at=None, tries=F("tries") - int(not is_tried))
 
     def end(self, outcome: Json) -> bool:
         """Write the result, unless it has ended or was taken over; return whether."""
