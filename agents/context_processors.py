@@ -1,7 +1,5 @@
 """The frame around every page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """A run's result in the reference's form."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents import patterns

@@ -1,7 +1,5 @@
 """The app's addresses: nouns, with the verb last."""
 
-from __future__ import annotations
-
 from django.urls import URLPattern, path
 
 from agents.audit import case

@@ -1,7 +1,5 @@
 """Let the contestants run in turns, round after round; print the medians, and keep whole ones."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """One contestant, one round, in a process of its own: prints what it measured as JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -1,7 +1,5 @@
 """Count what a block asks this process's database for, in all of its threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

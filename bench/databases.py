@@ -1,7 +1,5 @@
 """A database to measure on, and what was written to it."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import struct

@@ -1,7 +1,5 @@
 """The business that the contestants act on: one book a contestant, one customer a run."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 

@@ -4,8 +4,6 @@ No review, no record, no lease: a row for the run, and a commit wherever a crash
 otherwise pay twice, write twice or forget a person.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid

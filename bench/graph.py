@@ -4,8 +4,6 @@ Two nodes are the fewest that keep a call apart from the model's wish for it, so
 committed before the call, as our engine commits an intent. Its review is one comparison.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import uuid
 from collections.abc import Iterator

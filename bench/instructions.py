@@ -3,8 +3,6 @@
 It takes valgrind with its headers, a C compiler and SQLite; on Debian `apt install valgrind gcc`.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import ctypes

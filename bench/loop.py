@@ -7,8 +7,6 @@ is read outside the lock, a question is a constant of the usual size. So it says
 could be, not how fast the engine should be.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

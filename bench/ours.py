@@ -1,7 +1,5 @@
 """opsconsole's engine, in this process: launch, advance, decide, advance."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -3,8 +3,6 @@
 A program that measured a whole table replaces its figures there, so each question has one answer.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -4,8 +4,6 @@ The model is scripted and answers at once, so that what is measured is the engin
 are the desk's own, the same functions for everybody who has tools.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

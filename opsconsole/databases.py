@@ -1,7 +1,5 @@
 """How the database is opened; the options are measured, not tuned by taste."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 An error is one sentence: the variable, its value, and what is allowed. It never repeats secrets.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

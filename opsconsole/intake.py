@@ -5,8 +5,6 @@ without bounds here, anyone could fill the disk or hold a connection endlessly. 
 that requests a long file and reads nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping

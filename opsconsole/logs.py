@@ -1,7 +1,5 @@
 """Log lines with the id of their request: one per event, one a minute for a database outage."""
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets

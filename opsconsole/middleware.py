@@ -3,8 +3,6 @@
 The policy tells browsers what no page may use: sensors, devices, payment, the screen.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re

@@ -4,8 +4,6 @@ The environment takes precedence over .env. `scripts/settings-docs.toml` describ
 One file, where people who know Django look for a setting.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import timedelta

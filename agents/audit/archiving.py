@@ -5,8 +5,6 @@ are written again, named ones are moved to their final paths, and sealed archive
 deleted. One file, read from step to step.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -157,7 +155,7 @@ def forget_archived(
     return Forgotten(count, tuple(elsewhere), unknown)
 
 
-def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
+def _is_of(archive: Archive, files: "ArchiveFiles") -> bool:
     """Tell whether the files are this archive's, not another database's of the same name."""
     try:
         return files.texts.exists() and _digest_of_record(files) == archive.sha256
@@ -247,7 +245,7 @@ def _write(
     return archive
 
 
-def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int, str]]:
+def _check_files(files: "ArchiveFiles", archive: Archive) -> dict[UUID, tuple[int, str]]:
     """Read an archive back from disk. Return each run's event count and last hash in it.
 
     Raises Refused if it is not what was written.
@@ -387,12 +385,12 @@ class ArchiveFiles:
     texts: Path
 
     @classmethod
-    def of(cls, directory: Path, slug: str, number: int) -> ArchiveFiles:
+    def of(cls, directory: Path, slug: str, number: int) -> "ArchiveFiles":
         name = f"{slug}-{number:04}"
         return cls(directory / f"{name}.record.jsonl", directory / f"{name}.texts.jsonl")
 
     @property
-    def parts(self) -> ArchiveFiles:
+    def parts(self) -> "ArchiveFiles":
         """Return the paths used while the files are written."""
         return ArchiveFiles(_part(self.record), _part(self.texts))
 

@@ -1,7 +1,5 @@
 """The case file of a run, and its proof to download."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID

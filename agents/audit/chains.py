@@ -1,7 +1,5 @@
 """Check each chain: its links, its events against their seals, and the rows they describe."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,7 +64,7 @@ def no_step(done: int) -> None:
 def chains(
     parts: Iterable[QuerySet[Run]],
     workspaces: QuerySet[Workspace],
-    sealed: SealedChains,
+    sealed: "SealedChains",
     beat: Callable[[], None],
 ) -> Iterator[Chain]:
     """Check the chains of workspaces and runs, and the rows that their events describe.
@@ -99,7 +97,7 @@ def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
 
 
 def _readable(
-    shown: str, row: Run | Workspace, sealed: SealedChains, beat: Callable[[], None]
+    shown: str, row: Run | Workspace, sealed: "SealedChains", beat: Callable[[], None]
 ) -> Chain:
     """Check a chain. If part of it cannot be read, name the event or, failing that, a row."""
     try:
@@ -120,7 +118,7 @@ def _readable(
     return Chain(shown, Fault(0, "a row of it cannot be read"))
 
 
-def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
+def _chains_of(keys: Sequence[UUID], sealed: "SealedChains") -> Iterator[Chain]:
     found_runs = Run.objects.filter(pk__in=keys).prefetch_related("launched_by", "policy")
     runs = list(found_runs.order_by("pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
@@ -146,7 +144,9 @@ def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
             return chain
 
 
-def _workspace_chain(workspace: Workspace, sealed: SealedChains, beat: Callable[[], None]) -> Chain:
+def _workspace_chain(
+    workspace: Workspace, sealed: "SealedChains", beat: Callable[[], None]
+) -> Chain:
     events = Event.objects.filter(workspace=workspace, run=None).order_by("seq")
     name = name_of(workspace=workspace.pk)
     rows = rows_of_workspace(workspace)
@@ -161,7 +161,7 @@ def _beating(events: Iterable[Event], beat: Callable[[], None]) -> Iterator[Even
         yield event
 
 
-def _run_chain(run: Run, sealed: SealedChains) -> Chain:
+def _run_chain(run: Run, sealed: "SealedChains") -> Chain:
     events = Event.objects.filter(run=run).order_by("seq").prefetch_related("texts")
     rows, grave = rows_of_runs([run])[run.pk], _graves([run.pk]).get(run.pk)
     return _chain_of_run(run, list(events), rows, sealed, grave)
@@ -178,7 +178,7 @@ def _chain_of_run(
     run: Run,
     events: Sequence[Event],
     rows: Mapping[str, Row],
-    sealed: SealedChains,
+    sealed: "SealedChains",
     grave: tuple[Tombstone, bool] | None,
 ) -> Chain:
     shown, name = f"run {run.pk}", name_of(workspace=run.workspace_id, run=run.pk)
@@ -201,7 +201,7 @@ def _chain(
     row: Run | Workspace,
     events: Iterable[Event],
     rows: Mapping[str, Row],
-    sealed: SealedChains,
+    sealed: "SealedChains",
     differences: Sequence[str] = (),
     after: tuple[int, str] = (0, ""),
 ) -> Chain:
@@ -363,7 +363,7 @@ class SealedChains:
         self._rows.execute("BEGIN")
         self._is_indexed = False
 
-    def __enter__(self) -> SealedChains:
+    def __enter__(self) -> "SealedChains":
         return self
 
     def __exit__(

@@ -6,8 +6,6 @@ holds the digest of all lines before it, so that a truncated download is not tak
 record. scripts/verify_bundle.py reads it.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

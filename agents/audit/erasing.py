@@ -1,7 +1,5 @@
 """Erase a subject: every text about it goes; numbers, keys and chains stay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The audit log: browse it, verify it, take a copy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -142,7 +140,7 @@ def _page(request: HttpRequest) -> HttpResponse:
 
 
 def _check_state(
-    request: HttpRequest, state: _AuditState, workspaces: Sequence[Workspace]
+    request: HttpRequest, state: "_AuditState", workspaces: Sequence[Workspace]
 ) -> dict[str, object]:
     """Return the progress or result of the person's check, unless there is a newer one."""
     newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()

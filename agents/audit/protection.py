@@ -5,8 +5,6 @@ migrate` drops all triggers first and creates this version's afterwards.
 Dropping them and proving that they are back belong in one file.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The rows that pages show, with the columns that events describe; one function per table."""
 
-from __future__ import annotations
-
 import hashlib
 import tomllib
 from collections import defaultdict

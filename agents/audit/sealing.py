@@ -1,7 +1,5 @@
 """Seal the record: put the new events of every chain into a head, in the database and outside."""
 
-from __future__ import annotations
-
 import fcntl
 import hmac
 import json

@@ -3,8 +3,6 @@
 One file, as the order of the steps matters to the proof; a worker proves what the page asks for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json
@@ -67,9 +65,9 @@ class Proof:
     is_torn: bool = False  # the last line of the file was incomplete
     only_times: bool = False  # only times are wrong
     foreign: str = ""  # triggers and rules on a company's own tables
-    since: Verified | None = None  # where it continued from; None: everything was read
+    since: "Verified | None" = None  # where it continued from; None: everything was read
     unread: int = 0  # chains that were skipped because of that
-    reached: Verified | None = None  # where the next can continue, if no fault was found
+    reached: "Verified | None" = None  # where the next can continue, if no fault was found
 
     def limits(self) -> list[str]:
         """Return sentences on what was compared and what was not."""
@@ -122,7 +120,7 @@ def prove(
     workspaces: QuerySet[Workspace],
     file: Path,
     step: Step = no_step,
-    since: Verified | None = None,
+    since: "Verified | None" = None,
 ) -> Proof:
     """Check chains against themselves and against the heads in the database and in `file`.
 
@@ -150,7 +148,7 @@ def _prove(
     file: Path,
     sealed: SealedChains,
     step: Step,
-    since: Verified | None,
+    since: "Verified | None",
 ) -> Proof:
     faults, began_at = _Faults(), timezone.now()
     for model, key in list_false_keys():
@@ -226,7 +224,7 @@ def _prove(
     )
 
 
-def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
+def _verified_up_to(number: int, full_at: datetime) -> "Verified | None":
     """Return where the next verification can continue; None: a process without a key cannot."""
     # Only these columns: another one may be unreadable.
     heads = Head.objects.filter(number=number).values_list("seal", "upto")
@@ -237,7 +235,7 @@ def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
 
 
 def _runs_to_check(
-    runs: QuerySet[Run], sealed: SealedChains, since: Verified | None
+    runs: QuerySet[Run], sealed: SealedChains, since: "Verified | None"
 ) -> Iterator[QuerySet[Run]]:
     """Yield the runs to read, in parts: all, or those with new events."""
     if since is None:

@@ -7,8 +7,6 @@ writes ``amount_usd``. Reasons and their order are the reference's (conformance 
 sup-103).
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Collection, Mapping
 from contextlib import suppress

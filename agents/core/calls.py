@@ -1,7 +1,5 @@
 """A tool's call: its effect class, its place in ledger and inbox, and its permit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ The first two are claims of a model. Unreadable ones never count as good news: a
 commitment and an unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 

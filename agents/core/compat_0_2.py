@@ -4,8 +4,6 @@ Policy versions are never rewritten, and people keep documents as files. This is
 place with old names: readers get today's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from agents.core.requests import Json

@@ -3,8 +3,6 @@
 A decision has one form from page and command to the reply, row and event.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -293,14 +291,14 @@ class ReviewFigures:
         self.arrived[one.opened_at.astimezone(UTC).hour] += 1
         self.waiting.update(_hours(one.opened_at, one.closed_at))
 
-    def merge(self, other: ReviewFigures) -> None:
+    def merge(self, other: "ReviewFigures") -> None:
         """Add the sums of others."""
         self.counts += other.counts
         self.taken_off += other.taken_off
         self.lengths += other.lengths
         self.merge_hours(other)
 
-    def merge_hours(self, other: ReviewFigures) -> None:
+    def merge_hours(self, other: "ReviewFigures") -> None:
         """Add only what others count by hour of the day."""
         self.arrived += other.arrived
         self.answered += other.answered

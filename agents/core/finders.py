@@ -4,8 +4,6 @@ Every repetition is bounded, so the time is linear in the length. Spans are gene
 include a neighbouring mark. `exact_place` returns the exact span of a value, if that is certain.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -4,8 +4,6 @@ Beyond invalid syntax, `parse` refuses too large texts, too deep nesting, a dupl
 object, NaN and Infinity, numbers that cannot be stored exactly, and half a surrogate pair.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ A tool supplies its sentences on what it did (`after`) and what it found (`may_s
 to one as ``[[name]]``, and the console inserts the sentence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

@@ -4,8 +4,6 @@ The document is plain JSON, checked here once, immutable once published, pinned 
 table of limits, each with its meaning and range.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -155,7 +153,7 @@ class Limits:
     def repeats_of(self, tool: str) -> int:
         return _count_of(self.tool_repeats or {}, tool, otherwise=1)
 
-    def of(self, pattern: str, desk: str) -> Limits:
+    def of(self, pattern: str, desk: str) -> "Limits":
         """Return the limits of runs of one pattern at one desk.
 
         A desk that is not in the policy has no rules, so that all its proposals are blocked.

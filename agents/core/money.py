@@ -6,8 +6,6 @@ Internal keys end in ``_minor``, those of models and of the reference in ``_usd`
 and `minor_of_number` convert between them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time

@@ -4,8 +4,6 @@ People choose their own names, and a link or telephone number in one would be se
 rule for writing is narrow, that for storing wide: a company may be called 3M.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A notification is one event of a request, a run or a kill switch. Each recipient
 once, by one channel; no message can be used to decide.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

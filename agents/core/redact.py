@@ -8,8 +8,6 @@ For each kind, a policy keeps the value, removes it, or replaces it by a name. A
 uncertain is removed.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ Queue, card, form, trace, commands and docs use request_kinds.toml. A tool may h
 for a request to run it: `Tool.request`, a copy of ACTION.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ same place. Anything that could answer differently tomorrow is a request: a mode
 and also the policy, because the facts it reads change while a run waits.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -98,7 +96,7 @@ class Together:
     """Run flows in parallel. Reply: {name: FlowOutcome} once every flow has ended."""
 
     label: str
-    flows: Mapping[str, Flow]
+    flows: "Mapping[str, Flow]"
     at_once: int | None = None  # the most at a time, in order; None: all
 
 
@@ -164,10 +162,10 @@ class Strand:
 
     flow: Flow
     path: str = ""
-    parent: Strand | None = None
+    parent: "Strand | None" = None
     labels: Counter[str] = field(default_factory=Counter)
-    children: dict[str, Strand] = field(default_factory=dict)
-    held: deque[Strand] = field(default_factory=deque)  # children that have not begun yet
+    children: "dict[str, Strand]" = field(default_factory=dict)
+    held: "deque[Strand]" = field(default_factory=deque)  # children that have not begun yet
     outcome: FlowOutcome | None = None
     details: dict[str, Json] = field(default_factory=dict)  # of the Stop that ended it
     asked: tuple[str, Request] | None = None  # what it waits for, under its step's key
@@ -193,7 +191,7 @@ class Strand:
             self.outcome = FlowOutcome(stopped=end.reason)
         return None
 
-    def branch(self, key: str, together: Together) -> list[Strand]:
+    def branch(self, key: str, together: Together) -> "list[Strand]":
         """Begin the flows of a Together, each under its own path."""
         self.children = {
             name: Strand(flow, f"{key}/{name}/", self) for name, flow in together.flows.items()
@@ -204,7 +202,7 @@ class Strand:
         mine, other = (cast("GeneratorType[Request, Any, Json]", f) for f in (self.flow, flow))
         return mine.gi_code is other.gi_code
 
-    def all(self) -> Iterator[Strand]:
+    def all(self) -> "Iterator[Strand]":
         """Return this strand and those below it."""
         yield self
         for child in self.children.values():

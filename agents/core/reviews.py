@@ -3,8 +3,6 @@
 Facts are from the ledger and the run, never from a model's text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The states of runs, escalations and effects, the allowed moves, and a goal's outcome."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum

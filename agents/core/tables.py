@@ -1,7 +1,5 @@
 """Tables of words and facts, kept in files that people who read no code can review."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar

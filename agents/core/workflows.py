@@ -1,7 +1,5 @@
 """A declared workflow: sequences of goals and convergences, checked before they run."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ needs to answer it. A compiled query is written like any other, with a Param for
 then reused as SQL. Queries that a run does not repeat many times stay plain ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -76,7 +74,7 @@ class Related(NamedTuple):
     places: Sequence[int]
     keep: Callable[[Any, Any], None]  # in the row that it was read with
     keep_back: Callable[[Any, Any], None]  # that row in this one, where only one refers to it
-    related: Sequence[Related]  # with it
+    related: "Sequence[Related]"  # with it
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Compiled:
     places: Sequence[Any]
     model: type[Any]
     names: list[str]
-    readings: Sequence[tuple[int, Reading]]
+    readings: "Sequence[tuple[int, Reading]]"
     related: Sequence[Related] = ()
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:

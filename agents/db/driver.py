@@ -5,8 +5,6 @@ write its values into it, so that the server plans it each time. A compiled stat
 is and, on PostgreSQL, prepared by the server (OPTIONS "prepare_threshold").
 """
 
-from __future__ import annotations
-
 from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Write rows of the hot path by column: one statement, without Django's signals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -126,7 +124,7 @@ class _Column(NamedTuple):
 Columns: TypeAlias = tuple[_Column, ...]
 
 
-def _columns(fields: Iterable[Field[Any, Any]]) -> Columns:
+def _columns(fields: "Iterable[Field[Any, Any]]") -> Columns:
     return tuple(_Column(field.attname, isinstance(field, JSONField)) for field in fields)
 
 
@@ -183,7 +181,7 @@ def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
     return sql, _columns((*fields, key))
 
 
-def _quote(field: Field[Any, Any]) -> str:
+def _quote(field: "Field[Any, Any]") -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 

@@ -6,8 +6,6 @@ digits separates words. PostgreSQL has a generated column that no model declares
 (FTS5) that triggers maintain, also on erasure. Migration 0054 created both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,7 +40,7 @@ class WordBeginnings(NamedTuple):
     of_reason: bool = False
 
     @classmethod
-    def of(cls, *texts: str, of_reason: bool = False) -> WordBeginnings:
+    def of(cls, *texts: str, of_reason: bool = False) -> "WordBeginnings":
         """Return the words of a text in each of its spellings; a run's key is one word."""
         return cls(tuple(dict.fromkeys(map(_words_of, texts))), of_reason)
 

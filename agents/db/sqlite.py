@@ -1,7 +1,5 @@
 """What SQLite does not do by itself: keep statistics and empty its log."""
 
-from __future__ import annotations
-
 import logging
 
 from django.db import connection

@@ -4,8 +4,6 @@ Health depends on facts alone: red for a gateway incident, unknown if anything i
 for many failed payments or an item out of stock, otherwise green.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Judge the stored rulings of a run again: its steps, limits and people's consent, read once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from agents.core.limits import BadPolicy, Limits

@@ -4,8 +4,6 @@ A `Draft` collects writes without touching the database. A `Commit` is open whil
 holds the run's row; when it closes, steps, rows, events and the run's change are sent together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -93,7 +91,7 @@ class Commit:
         self._updates: dict[str, tuple[Step, tuple[str, ...]]] = {}
         self._rows: list[NewRow] = []
 
-    def __enter__(self) -> Commit:
+    def __enter__(self) -> "Commit":
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:

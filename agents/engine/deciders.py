@@ -1,7 +1,5 @@
 """Who may decide a request: the one rule for hand-overs, cards and notifications."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

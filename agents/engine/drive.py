@@ -8,8 +8,6 @@ A strand's result is committed at once while others are busy, as they may take l
 would lose it. If none is busy, it is committed with the next step (decision 1).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

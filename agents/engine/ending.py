@@ -1,7 +1,5 @@
 """End a run, close its approvals, and wake what waits for its end."""
 
-from __future__ import annotations
-
 from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.core.request_kinds import INQUIRY, KINDS

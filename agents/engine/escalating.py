@@ -1,7 +1,5 @@
 """Hold an action until a person decides."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from uuid import UUID
 

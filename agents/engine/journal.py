@@ -6,8 +6,6 @@ work. A call that changes and costs nothing needs no commit before it; during a 
 writes are committed. One class, since reading, batching and budgets share the recorded steps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter
@@ -60,7 +58,7 @@ class Journal:
     """
 
     def __init__(
-        self, run: Run, kept: Journal | None = None, steps: Sequence[Step] | None = None
+        self, run: Run, kept: "Journal | None" = None, steps: Sequence[Step] | None = None
     ) -> None:
         self.run = run
         self.kept_at = time.monotonic()  # the last time at which the run was certainly ours
@@ -346,7 +344,7 @@ class _ActiveTime:
         self._assumed = 0.0
 
     @contextmanager
-    def measure(self, step: Step) -> Iterator[_Timer]:
+    def measure(self, step: Step) -> "Iterator[_Timer]":
         """Count the block's duration as active time of a step, unless it clears `counts`."""
         started, timer = time.monotonic(), _Timer()
         self._since[step.key] = started

@@ -6,8 +6,6 @@ The start of a write shares a lock, and a press holds it alone. The lock comes a
 and before the workspace's. Decisions and new requests lock that row, as a press does too.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lease of a run: which process has it, and until when."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

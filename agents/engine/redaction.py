@@ -6,8 +6,6 @@ an outcome found by key. Hashes are over the stored form, with names instead of 
 desk's own code gets values (`agents.models.runs`), and its output is named again here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import parseaddr

@@ -5,8 +5,6 @@ proposed, waiting, a person's decision, and the outcome from proposal to answer.
 package is used, if it is there. Without an SDK nothing is looked up and nothing is made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

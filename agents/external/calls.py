@@ -1,7 +1,5 @@
 """What an external agent reads: its sessions, and the outcome of each call it proposed."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

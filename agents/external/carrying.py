@@ -5,8 +5,6 @@ process's event loop then drives the run, while the request waits for a moment. 
 waits, hangs or is not simple; without `carrying_out`, they get all.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from asyncio import run_coroutine_threadsafe

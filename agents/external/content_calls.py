@@ -5,8 +5,6 @@ of the answer does not end that. A server cannot know whether a killed client re
 the client's next call would pay again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The HTTP endpoints for agents and for keys of a workspace."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

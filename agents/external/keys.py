@@ -1,7 +1,5 @@
 """External agents: their owners, their pause, and their keys."""
 
-from __future__ import annotations
-
 import hmac
 import re
 import secrets

@@ -5,8 +5,6 @@ clients give up after five. Then the answer is what is known, and the agent repe
 again.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The page of external agents: their owners, pause and keys."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from datetime import timedelta

@@ -5,8 +5,6 @@ a call is taken once. A permit that a server verifies is the same each time, and
 it once. Where no server verifies permits, only the first taker gets the call.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode

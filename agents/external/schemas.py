@@ -3,8 +3,6 @@
 Bodies refuse unknown fields and other JSON types.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sessions of external agents: open one, propose calls, end it."""
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping, Sequence
 from copy import copy

@@ -5,8 +5,6 @@ ends, so waiting changes no answer, and a timeout is no error. A process that en
 another one answers the retry. Streams of events wait in the same way for each event.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

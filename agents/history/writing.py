@@ -4,8 +4,6 @@ The real engine drives each case with the demo model, and the operation that pag
 while a set clock tells the time. The past has a policy version of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

@@ -3,8 +3,6 @@
 The same getters that guard the pages decide who may watch what.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random
@@ -56,7 +54,7 @@ COMING_BACK = 100  # streams a second that reconnect after this process ends
 class _Stream:
     """An open page's stream, and the last message it is sent when it has to end."""
 
-    visitor: _Visitor
+    visitor: "_Visitor"
     over: asyncio.Future[bytes] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -128,7 +126,7 @@ class Live:
             del self._streams[cookie]
             self._guards.pop(cookie).cancel()
 
-    async def _pump(self, hub: Hub, viewer: Viewer, visitor: _Visitor, send: Send) -> None:
+    async def _pump(self, hub: Hub, viewer: Viewer, visitor: "_Visitor", send: Send) -> None:
         """Send messages as they come; one not taken within PATIENCE ends the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         hub.join(viewer)
@@ -172,7 +170,7 @@ class Live:
                 stream.end()
 
 
-def _as_seen_by(visitor: _Visitor, body: bytes) -> bytes:
+def _as_seen_by(visitor: "_Visitor", body: bytes) -> bytes:
     """Return an update, which is rendered once for all viewers, with what this one may see."""
     return with_values(body, User(pk=visitor.user_id), repr(visitor.topics).encode())
 

@@ -1,7 +1,5 @@
 """The hub: one task that looks for changes and passes them to all viewers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable

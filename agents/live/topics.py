@@ -4,8 +4,6 @@ Everything here reads the database, in the hub's thread. A version is read befor
 content is never older than its version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256

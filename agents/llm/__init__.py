@@ -4,8 +4,6 @@ The client's package is imported at the first request: that takes longer than ev
 command, and pages never ask.
 """
 
-from __future__ import annotations
-
 from django.conf import settings
 
 from agents.llm.servers import ModelAnswer, ModelFailed, Question, ToolOffer, address, is_demo

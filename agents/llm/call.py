@@ -1,7 +1,5 @@
 """Ask a model once, under one deadline and one size cap, and price its answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ It is a transport of the HTTP client, so its answers take the same path as real 
 desks' scenarios, also those with a model's mistakes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The instructions of each role; the first line names the role."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from agents.core.registry import ROLES, role

@@ -4,8 +4,6 @@ Each form becomes the body of a completion, which is read once. The server is tr
 its model.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

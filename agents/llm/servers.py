@@ -1,7 +1,5 @@
 """A request to a model, where it goes, over which connection, its answer and its failures."""
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import math

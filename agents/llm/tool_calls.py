@@ -4,8 +4,6 @@ A call becomes one JSON object, so that one parser reads all replies. Calls that
 have our own numbers: a model's ids are not reliable.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -134,7 +132,7 @@ def read_text(text: str, question: Question, *, is_strict: bool = False) -> str:
     return _written({"kind": "final", "answer": answer.strip()}, tools)
 
 
-def _native_call(call: Json) -> _WrittenCall:
+def _native_call(call: Json) -> "_WrittenCall":
     function = call.get("function", call) if isinstance(call, dict) else None
     function = function if isinstance(function, dict) else {}
     return _WrittenCall(function.get("name"), function.get("arguments", function.get("parameters")))
@@ -147,7 +145,7 @@ def _arguments_of(question: Question) -> dict[str, Json]:
     return {p["name"]["enum"][0]: p["args"] for p in parts if {"name", "args"} <= set(p)}
 
 
-def _proposal(call: _WrittenCall, tools: Mapping[str, Json]) -> str:
+def _proposal(call: "_WrittenCall", tools: Mapping[str, Json]) -> str:
     """Return a call in our form. If it is no JSON object it is unchanged, and is refused later."""
     name, args = call.name, call.arguments
     name = name.removeprefix(_NAMESPACE) if isinstance(name, str) else name

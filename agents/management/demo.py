@@ -3,8 +3,6 @@
 Each role has a sign-in, with a random password in a private file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Checks of an installation for `manage.py check`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 docs/operations.md has the table.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.core.management import get_commands

@@ -1,7 +1,5 @@
 """A command that carries out one operation: arguments, look-ups, the operation, a sentence."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from argparse import ArgumentParser

@@ -1,7 +1,5 @@
 """Commands that change workspaces, members, teams and external agents."""
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser
 from datetime import timedelta

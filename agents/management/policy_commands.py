@@ -1,7 +1,5 @@
 """Commands on policies: publish a version, judge cases by one."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import ArgumentParser

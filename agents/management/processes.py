@@ -1,7 +1,5 @@
 """Run a few programs as one: joint output, one Ctrl-C, and one end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Commands on the record: verify, seal, copy, archive, erase."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Commands on a request: decide it, or work on it with others."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from datetime import UTC, datetime, timedelta
 from typing import Any

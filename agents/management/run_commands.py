@@ -1,7 +1,5 @@
 """Commands that stop writes, settle calls, and do at once what would wait."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agents.audit import erasing

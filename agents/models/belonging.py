@@ -4,8 +4,6 @@ A foreign key ensures that the row exists, not whose it is. Driving a run, decid
 the record use these conditions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.db.models import F, ForeignKey, Model, Q

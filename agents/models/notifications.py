@@ -4,8 +4,6 @@ Rows hold no personal texts: a message is worded when it is sent, so an erasure 
 here.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What is outside: agents that run elsewhere, model servers, and the switches that stop calls."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
@@ -210,11 +208,11 @@ LONGEST_FAULT = 300  # characters kept of the newest error
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
-    def resting(self) -> EndpointQuerySet:
+    def resting(self) -> "EndpointQuerySet":
         """Return those at rest now; a rest that is over ends with the next call."""
         return self.failing().filter(rests_until__gt=Now())
 
-    def failing(self) -> EndpointQuerySet:
+    def failing(self) -> "EndpointQuerySet":
         """Return those whose newest call failed, at rest or not."""
         return self.filter(failures__gt=0).order_by("rests_until", "address")
 

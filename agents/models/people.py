@@ -1,7 +1,5 @@
 """Workspaces and their people: memberships, teams, invitations, sessions, recovery codes."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -197,7 +195,7 @@ class Session(AbstractBaseSession):
     )
 
     @classmethod
-    def get_session_store_class(cls) -> type[SessionStore]:
+    def get_session_store_class(cls) -> "type[SessionStore]":
         return SessionStore
 
 

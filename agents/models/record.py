@@ -7,8 +7,6 @@ erased without breaking the chain (record.chain, decision 8).
 Both tables are in one file, because they are written together.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

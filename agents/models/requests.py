@@ -1,7 +1,5 @@
 """Requests to people: what is held until a person decides, and how people arrange them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

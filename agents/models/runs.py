@@ -1,7 +1,5 @@
 """Runs, their steps and the ledger of their calls; the policy, book and values they use."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -112,7 +110,7 @@ class Run(models.Model):
     # Whether a reviewer rejected something about its subject of late, as far as its worker knows.
     has_rejections = False
     # The version in force, where its worker last read another one than the run's.
-    _in_force: PolicyVersion | None = None
+    _in_force: "PolicyVersion | None" = None
 
     class Meta:
         constraints = [
@@ -383,11 +381,11 @@ class IsUnsettled(Func):
 
 
 class EffectQuerySet(models.QuerySet["Effect"]):
-    def unsettled(self) -> EffectQuerySet:
+    def unsettled(self) -> "EffectQuerySet":
         """Return the writes without a known outcome, by their own index."""
         return self.filter(IsUnsettled(F("state")))
 
-    def in_workspaces(self, workspaces: Sequence[int] | Params) -> EffectQuerySet:
+    def in_workspaces(self, workspaces: Sequence[int] | Params) -> "EffectQuerySet":
         """Keep the effects of some workspaces, without starting from their runs."""
         if connection.vendor == "postgresql":  # which has statistics on rows per workspace
             return self.filter(run__workspace__in=workspaces)

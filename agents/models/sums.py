@@ -1,7 +1,5 @@
 """Sums of past days, added up once: outcomes, people's decisions, use of models, size."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, Value

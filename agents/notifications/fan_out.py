@@ -5,8 +5,6 @@ transaction that adds the outbox rows; a key for each recipient prevents a secon
 Recipients are chosen in that transaction, by the preferences that are set here too.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ It has the amount, the subject and the rule's sentence, masked by the policy; no
 or models, no secret, and no link that decides: links open pages, which require a sign-in.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

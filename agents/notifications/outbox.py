@@ -4,8 +4,6 @@ At least once: a worker that dies between sending and recording leaves a row tha
 under the same id. No run, decision or sweep waits for a server that is called here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Nothing here decides a request, and links in messages lead here only by path.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

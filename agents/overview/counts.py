@@ -3,8 +3,6 @@
 Currencies are never added up. Days are in the viewer's zone; sums read the last days by index.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

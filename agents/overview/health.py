@@ -1,7 +1,5 @@
 """Probes and metrics for machines: is the process up, can it serve, and how is it doing?"""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 from collections import Counter

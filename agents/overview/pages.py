@@ -1,7 +1,5 @@
 """The overview: what to do first, how decisions go, and whether all runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -185,12 +183,12 @@ class _Overview:
     days: int  # of the period
     since: datetime  # when it began
     expired: int  # in the period
-    attention: Sequence[Attention]
+    attention: "Sequence[Attention]"
     is_more: bool  # that needs attention than is listed
     exposures: Sequence[Exposure]  # near their caps
     drafts: Sequence[PolicyDraft]  # wait for this admin, as a second one
     faulty: Sequence[tuple[Workspace, str]]  # whose policy lacks what a promise needs: one fault
-    system: _SystemStatus
+    system: "_SystemStatus"
 
     @property
     def clearing_seconds(self) -> float | None:

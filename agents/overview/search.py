@@ -1,7 +1,5 @@
 """The search page; its results are also shown under the field at the top of every page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """The pages of subjects: whom or what agents act on, over all patterns and agents."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.contrib.auth.models import User

@@ -1,7 +1,5 @@
 """The team page, and its figures as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -70,14 +68,14 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read_figures(request: HttpRequest) -> tuple[list[_Sight], _DayRange, _TeamFigures]:
+def _read_figures(request: HttpRequest) -> "tuple[list[_Sight], _DayRange, _TeamFigures]":
     at, given = timezone.now(), request.GET
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
     return sights, chosen, team_figures(sights[0], chosen, at=at)
 
 
-def _chart_hours(hours: Sequence[_HourOfDay]) -> dict[str, object]:
+def _chart_hours(hours: "Sequence[_HourOfDay]") -> dict[str, object]:
     """Return the bars of each hour, in percent of the chart, and the highest count."""
     most = max((max(of.arrived, of.decided, of.waiting) for of in hours), default=0) or 1
     wide = 80 / len(hours) / len(_SERIES) if hours else 0
@@ -99,12 +97,12 @@ def _chart_hours(hours: Sequence[_HourOfDay]) -> dict[str, object]:
     return {"bars": bars, "most": f"{most:,}", "legend": legend}
 
 
-def _chosen_query(sight: _Sight, chosen: _DayRange) -> dict[str, str]:
+def _chosen_query(sight: "_Sight", chosen: "_DayRange") -> dict[str, str]:
     days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
     return {"workspace": sight.workspace.slug, **days}
 
 
-def _rows(figures: _TeamFigures) -> Iterator[list[object]]:
+def _rows(figures: "_TeamFigures") -> Iterator[list[object]]:
     for line in figures.rules:
         yield ["rule", rule_in_full(line.name), *_cells(line), "", ""]
     for line in figures.people:
@@ -113,7 +111,7 @@ def _rows(figures: _TeamFigures) -> Iterator[list[object]]:
         yield ["hour", f"{of.hour:02}:00", of.decided, *[""] * 8, of.arrived, of.waiting]
 
 
-def _cells(line: _FigureLine) -> list[object]:
+def _cells(line: "_FigureLine") -> list[object]:
     _, *counts, median, p90 = line
     return [*counts, *("" if one is None else round(one) for one in (median, p90))]
 

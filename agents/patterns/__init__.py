@@ -1,7 +1,5 @@
 """Patterns: generators that yield requests and do nothing themselves."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A refusal is an answer to the agent, and only the agent's own end ends the run.
 """
 
-from __future__ import annotations
-
 from agents.core.actions import InvalidAction, check_action
 from agents.core.request_kinds import INQUIRY
 from agents.core.requests import Await, Escalate, Failed, Flow, Json, Say, Stop, Together

@@ -1,7 +1,5 @@
 """Orchestrator: a planner splits a report into tasks, workers do them side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.core.actions import Task, plan_schema, read_plan

@@ -1,7 +1,5 @@
 """Routing: a router chooses a specialist, who answers or sends the case back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 

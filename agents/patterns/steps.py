@@ -1,7 +1,5 @@
 """Functions for the steps of every pattern: models' answers, blocks, and dialogues of calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,7 +121,9 @@ class Blocked(Stop):
         self.block = block  # as the agent gets it
         self.is_final = is_final  # a person had approved it: the run ends
 
-    def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
+    def put_to_agent(
+        self, notes: Notes, limits: Limits, *, row: "Blocked | None" = None
+    ) -> "Blocked":
         """Return the first block of the row if the agent may propose again; otherwise raise it."""
         tell(notes, self.block, call=self.details.get("raw_action"))
         # Send-backs are counted where people decide.
@@ -133,7 +133,7 @@ class Blocked(Stop):
             return row or self
         raise (row or self).with_all(notes.blocks)
 
-    def counted(self, notes: Notes) -> Blocked:
+    def counted(self, notes: Notes) -> "Blocked":
         """Note how often the agent has proposed this; the third time ends the run. Return self."""
         before = sum(_is_like(block, self.block) for block in notes.blocks)
         if before:
@@ -142,13 +142,13 @@ class Blocked(Stop):
         self.is_final = self.is_final or before >= _MOST_ALIKE
         return self
 
-    def with_all(self, blocks: list[Json]) -> Blocked:
+    def with_all(self, blocks: list[Json]) -> "Blocked":
         """Add the list of all blocks, if there were others. Return self."""
         if len(blocks) > 1:
             self.details = {**self.details, "blocks": list(blocks)}
         return self
 
-    def with_answer(self, answer: Json) -> Blocked:
+    def with_answer(self, answer: Json) -> "Blocked":
         """Add the agent's later answer, which is not a result of the run. Return self."""
         self.details = {**self.details, AFTER_BLOCK: answer}
         return self

@@ -3,8 +3,6 @@
 One pattern, one file: its turn is next to the loop that takes it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -156,7 +154,7 @@ def _ask_about_end(
         return end
 
 
-def _made_up_terms(turn: ProposalTurn, review: Json) -> list[str]:
+def _made_up_terms(turn: "ProposalTurn", review: Json) -> list[str]:
     """Return the terms that an agent invented because it had to call something.
 
     It is told once per run, before a person is asked: most goals without these terms want nothing

@@ -1,7 +1,5 @@
 """Workflow: declared steps, each committed to, executed, assessed, reconciled and judged."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 
@@ -97,7 +95,7 @@ def _output_of(reviewed: Json) -> str:
     return str(reviewed.get("note", reviewed["answer"]))
 
 
-def _run_unsupervised(course: StepRun) -> Steps[Json]:
+def _run_unsupervised(course: "StepRun") -> Steps[Json]:
     """Execute a step without a supervisor. Return the output as reviewed by policy."""
     output = yield from execute(course.work)
     reviewed, claim = yield from _review_output(course, output)
@@ -107,7 +105,7 @@ def _run_unsupervised(course: StepRun) -> Steps[Json]:
     return reviewed
 
 
-def _run_supervised(course: StepRun) -> Steps[Json]:
+def _run_supervised(course: "StepRun") -> Steps[Json]:
     """Commit once, then repeat rounds until an output is accepted. Return it, as reviewed.
 
     A correction is added to the declared instruction, so corrections do not pile up; the commitment
@@ -125,7 +123,7 @@ def _run_supervised(course: StepRun) -> Steps[Json]:
         course.work.correction = correction
 
 
-def _commit_to_step(course: StepRun) -> Steps[Commitment]:
+def _commit_to_step(course: "StepRun") -> Steps[Commitment]:
     """COMMIT: ask the agent to declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     guide = course.work.brief.guidance(tools=course.work.step.tools)
@@ -141,7 +139,7 @@ def _commit_to_step(course: StepRun) -> Steps[Commitment]:
     return made
 
 
-def _run_round(course: StepRun) -> Steps[StepRound]:
+def _run_round(course: "StepRun") -> "Steps[StepRound]":
     """EXECUTE, POST and RECONCILE once."""
     output = yield from execute(course.work)
     course.line(EXECUTE)
@@ -158,7 +156,7 @@ def _run_round(course: StepRun) -> Steps[StepRound]:
     return now
 
 
-def _assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
+def _assess_round(course: "StepRun", now: "StepRound") -> Steps[Assessment]:
     """POST: ask the agent to compare its work with its commitment."""
     pre = course.commitment.as_json()
     brief, calls = course.work.brief, course.work.calls_made
@@ -177,7 +175,7 @@ def _assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     return assessment
 
 
-def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
+def _review_output(course: "StepRun", output: str) -> Steps[tuple[Json, str]]:
     """Review an output. Return it as allowed, and why it was blocked, or ""."""
     action = {"kind": "final", "answer": output}
     if course.work.brief.limits.reference.self_reported or not output.strip():
@@ -196,7 +194,7 @@ def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
 _BUDGET_SPENT = "reorients_used_up"
 
 
-def _supervise(course: StepRun, now: StepRound) -> Steps[str]:
+def _supervise(course: "StepRun", now: "StepRound") -> Steps[str]:
     """SUPERVISE: return "" if the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Supervision.BY_PERSON:
@@ -206,7 +204,7 @@ def _supervise(course: StepRun, now: StepRound) -> Steps[str]:
     return (yield from _by_model(course, now))
 
 
-def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
+def _by_model(course: "StepRun", now: "StepRound") -> Steps[str]:
     """Follow the judge: continue, reorient as often as policy allows, ask a person, or halt."""
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from _ask_judge(course, now)
@@ -232,7 +230,7 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
 
 
-def _ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
+def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[Verdict]:
     """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.inputs(
         commitment=course.commitment.as_json(),
@@ -252,7 +250,7 @@ def _ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
     return verdict
 
 
-def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
+def _by_person(course: "StepRun", now: "StepRound", kind: str) -> Steps[str]:
     """Wait for a person to approve this output (""), correct it (their words) or deny it."""
     work = course.work
     asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
@@ -278,7 +276,7 @@ def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
     raise work.stop("denied_by_human", "denied by human", phase=SUPERVISE)
 
 
-def _ruling(kind: str, now: StepRound) -> Json:
+def _ruling(kind: str, now: "StepRound") -> Json:
     """Return a stand-in for a review when a person is asked about an output."""
     by_person = {"rule": "workflow.by_person", "reason": "output_review"}
     by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
@@ -506,7 +504,7 @@ class StepRound:
     person: Json = None
     noted: dict[str, Json] = field(default_factory=dict)  # its entry in the history
 
-    def as_json(self, course: StepRun) -> Json:
+    def as_json(self, course: "StepRun") -> Json:
         step, commitment = course.work.step, course.commitment
         instruction = course.work.instruction
         pre = {"step_id": step.name, "step_kind": step.kind, "instruction": instruction}

@@ -1,7 +1,5 @@
 """What groups of the provider of sign-on give in a workspace: the table, and who it concerns."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Invitations: an admin chooses address and role, the receiver name and password."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from datetime import datetime, timedelta

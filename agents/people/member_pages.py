@@ -1,7 +1,5 @@
 """The members page: who may do what, and the forms for changing it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Who may do what in a workspace: people join, get another role or limit, or leave."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID

@@ -4,8 +4,6 @@ django-otp keeps the secret, checks codes, accepts none twice and delays repeate
 anywhere. A user is the same person in all workspaces, so each of theirs records changes.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from base64 import b32encode

@@ -1,7 +1,5 @@
 """Signing in and out, and the theme."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

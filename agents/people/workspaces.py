@@ -1,7 +1,5 @@
 """Workspaces and the people in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import replace

@@ -4,8 +4,6 @@ A rule is a pure function `(action, facts, limits) -> Ruling | None`. One file i
 policy version names the rules it uses and holds their limits.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The reader of stored facts stands here; `core.reviews` and `engine.desk.facts` write them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.core.actions import Action

@@ -1,7 +1,5 @@
 """Rules on a run's letters, and whom it may ask."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from decimal import Decimal

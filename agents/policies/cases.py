@@ -3,8 +3,6 @@
 They stand in a file, a case a line, and are judged without a database.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 One pass, without judging again; no curve where that would not do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -3,8 +3,6 @@
 Pure: rulings go in, numbers come out, and no text of a run.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields

@@ -3,8 +3,6 @@
 One set of rules for every desk with a report.
 """
 
-from __future__ import annotations
-
 from functools import partial, update_wrapper
 
 from agents.core.actions import Action

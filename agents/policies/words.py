@@ -3,8 +3,6 @@
 The words by code and rule are in words.toml.
 """
 
-from __future__ import annotations
-
 from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass

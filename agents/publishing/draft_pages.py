@@ -1,7 +1,5 @@
 """The page of a draft: its fields, what it changes, and what a second admin answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

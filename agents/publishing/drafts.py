@@ -1,7 +1,5 @@
 """Drafts of a policy: begun, saved, shown to a second admin, rebased and published."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime
 

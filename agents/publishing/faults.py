@@ -1,7 +1,5 @@
 """Faults that no new version may have: values out of bounds, and missing rules of the floor."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from copy import deepcopy
 from dataclasses import replace

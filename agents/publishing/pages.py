@@ -1,7 +1,5 @@
 """The policy that runs follow, in words, and who published it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Tiers of a draft, and counts by tool, a line each, as an admin types them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass

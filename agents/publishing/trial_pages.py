@@ -1,7 +1,5 @@
 """The page of a draft that was tried on stored runs: what flips, and what is not known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A process of its own, as judging in a worker's thread would slow its runs down several times.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 from contextlib import suppress

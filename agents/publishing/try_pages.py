@@ -1,7 +1,5 @@
 """One call, judged under a draft and under the version in force. Nothing runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

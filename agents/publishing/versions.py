@@ -1,7 +1,5 @@
 """Publish a policy version: new runs follow it, open runs keep theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 

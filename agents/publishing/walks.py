@@ -3,8 +3,6 @@
 No model, person or business is asked, and nothing is executed or stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

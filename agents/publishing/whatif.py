@@ -1,7 +1,5 @@
 """What a draft would have done with the runs of the last days, judged again from what is stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

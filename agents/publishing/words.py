@@ -3,8 +3,6 @@
 Labels and help are declared in core.limits and in desks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """A chain: how one event is bound to the one before it, its first fault, its erasable texts."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re
@@ -67,7 +65,7 @@ class Linked:
     covered: dict[str, Json]  # workspace, run, seq, kind, facts, actor, at
     previous: str
     hash: str
-    texts: Mapping[str, Text] = field(default_factory=dict)  # beside it, by name
+    texts: "Mapping[str, Text]" = field(default_factory=dict)  # beside it, by name
 
 
 @dataclass(frozen=True)

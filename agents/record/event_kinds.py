@@ -4,8 +4,6 @@ A new kind is a row of event_kinds.toml and, if it changes a described row, of _
 rows are compared when the record is verified.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -8,8 +8,6 @@ each part under the workspace's name. Someone who is shown one workspace must be
 parts, which name all its chains: none can be left out, added or moved to another workspace.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Read a recorded case: its "config", limits and a simulation, and its "human", who is played."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

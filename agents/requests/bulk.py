@@ -1,7 +1,5 @@
 """Reject many requests at once: the page, its form and the result of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The card: a request with its evidence, for one person. One page, so one read model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -141,13 +139,13 @@ class Card:
     switch: KillSwitch | None  # prevents an approval
     obstacle: str  # also prevents it, as a sentence; "" if nothing does
     asked_again: int | None  # the request that replaced it
-    approved_before: _ApprovedBefore | None  # the approval that it replaced
+    approved_before: "_ApprovedBefore | None"  # the approval that it replaced
     changed_by: str  # who changed the arguments that the agent proposed; "": nobody
-    sent_back: Sequence[_SentBack]  # earlier proposals of the run, newest first
+    sent_back: "Sequence[_SentBack]"  # earlier proposals of the run, newest first
     kept: str  # why it cannot be sent back again, if it was before
-    proposed_before: Sequence[_ProposedBefore]  # what an agent elsewhere repeats with it
+    proposed_before: "Sequence[_ProposedBefore]"  # what an agent elsewhere repeats with it
     rejected_before: Escalation | None  # the same, whoever proposed it
-    same: Sequence[_Same]  # open requests on the same money, for whatever amount
+    same: "Sequence[_Same]"  # open requests on the same money, for whatever amount
     together: str  # how they and this one exceed what is left, as a sentence; "": they do not
     followed_by: int | None  # the request that followed one that was sent back
     # Of the external agent that asks: its key's public part, and who saw the key; "": unknown.
@@ -594,7 +592,7 @@ def _asked_again(escalation: Escalation) -> int | None:
     return same.values_list("pk", flat=True).first()
 
 
-def _changed_by(reviews: Sequence[Step], before: _ApprovedBefore | None) -> str:
+def _changed_by(reviews: Sequence[Step], before: "_ApprovedBefore | None") -> str:
     """Return who changed the proposed arguments before this request was made."""
     who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
     if before and before.escalation.state == EscalationState.ADJUSTED:

@@ -1,7 +1,5 @@
 """Decide a request, with all checks of a decision; settle a lost call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -117,7 +115,7 @@ def _look_ahead(pk: int) -> LookedUp | None:
 
 def _decide(
     pk: int, by: User, wanted: Decision, at: datetime, ahead: LookedUp | None
-) -> Escalation | ApprovalLapsed:
+) -> "Escalation | ApprovalLapsed":
     # The run's row first, as everywhere: then decisions and the engine queue up.
     escalation, steps, memberships, standing = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
@@ -170,7 +168,7 @@ def _take(
     granted: Grant | None,
     commit: Commit,
     *,
-    first: _First | None,
+    first: "_First | None",
 ) -> None:
     """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
     target = granted.target if granted else CallTarget()

@@ -1,7 +1,5 @@
 """Read a decision that a person has filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What a person may grant: at most what the policy and their own limits allow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

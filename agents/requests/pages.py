@@ -1,7 +1,5 @@
 """The pages of requests: the queue's lists, a request's card, and the actions on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta

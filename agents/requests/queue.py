@@ -1,7 +1,5 @@
 """The queue: its address, its rows page by page, the order, and the requests of each view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -240,7 +238,7 @@ class _Inbox:
     """A part of the open requests: a page, or the list beside an open card."""
 
     rows: Sequence[InboxRow]
-    line: QueuePosition
+    line: "QueuePosition"
     next: int | None  # the last request of this page; for a card, the next request
     is_folded: bool = False
 
@@ -258,7 +256,7 @@ class _Inbox:
 
 
 def inbox_of(
-    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
+    who: "Reviewer", queue: QueueAddress = WHOLE, after: str = "", *, since: str = ""
 ) -> _Inbox:
     """Return the page of a queue that follows the request `after`."""
     line = line_of(queue, who, whole_number(after), views=VIEWS, since=since)
@@ -270,7 +268,7 @@ def inbox_of(
 
 
 def inbox_beside(
-    who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
+    who: "Reviewer", queue: QueueAddress, escalation: Escalation, since: str = ""
 ) -> _Inbox:
     """Return the lines around a request, even if it has left the queue."""
     line = line_of(queue, who, escalation.pk, since=since)
@@ -287,13 +285,13 @@ def inbox_beside(
     return _Inbox([row for row, _ in found], line, following)
 
 
-def rows_in(queue: QueueAddress, who: Reviewer, most: int) -> list[InboxRow]:
+def rows_in(queue: QueueAddress, who: "Reviewer", most: int) -> list[InboxRow]:
     """Return the first lines of a queue."""
     return [row for row, _ in _rows_in(queue, who, 0, most)]
 
 
 def _rows_in(
-    queue: QueueAddress, who: Reviewer, first: int, most: int, key: int | None = None
+    queue: QueueAddress, who: "Reviewer", first: int, most: int, key: int | None = None
 ) -> list[tuple[InboxRow, bool]]:
     """Return the lines of some places in a queue, and whether each is before that request's.
 
@@ -311,7 +309,7 @@ def _rows_in(
     return list(zip(_rows(listed, at=who.at), before, strict=True))
 
 
-def next_of(queue: QueueAddress, who: Reviewer, key: int) -> int | None:
+def next_of(queue: QueueAddress, who: "Reviewer", key: int) -> int | None:
     """Return the next request after one, or else the first; None: there is no other."""
     others = _placed(requests_in(queue, who).exclude(pk=key), queue.order, who)
     found = others.alias(is_before=_flag(_is_before(queue.order, who, key)))
@@ -431,16 +429,16 @@ class QueuePosition:
     is_in: bool  # whether the request of the place is still in the queue
     newest: int  # the key of the latest request
     arrived: int  # requests since the newest one that the page knows
-    waiting: WaitingCount  # regardless of filters
+    waiting: "WaitingCount"  # regardless of filters
     snoozed: int  # by the reader
-    tally: _Tally
+    tally: "_Tally"
     groups: Mapping[int | None, int]  # the number of requests in each of GROUPS; None: all
-    views: Mapping[str, _Tally]  # by view, regardless of filters; empty if not requested
+    views: "Mapping[str, _Tally]"  # by view, regardless of filters; empty if not requested
 
 
 def line_of(
     queue: QueueAddress,
-    who: Reviewer,
+    who: "Reviewer",
     key: int | None = None,
     *,
     views: Collection[str] = (),
@@ -522,7 +520,7 @@ _LOOK_FIRST, _DUE, _TODAY, _LATER = range(4)
 GROUPS = ("Look first", "Due within 30 minutes", "Today", "Later")
 
 
-def _group_in(queue: QueueAddress, who: Reviewer) -> Case | Value:
+def _group_in(queue: QueueAddress, who: "Reviewer") -> Case | Value:
     """Return the number of a request's group, None in other orders. Time is paused in the last."""
     if queue.order != DEADLINE:
         return Value(None, output_field=IntegerField())
@@ -558,23 +556,23 @@ _PLACES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _places(order: str, who: Reviewer) -> Mapping[str, Any]:
+def _places(order: str, who: "Reviewer") -> Mapping[str, Any]:
     """Return the parts of a place. By deadline, what to look at first comes before all others."""
     first = {"not_look": _flag(~_looks_first(who.at))} if order == DEADLINE else {}
     return {**first, **_PLACES[order]}
 
 
-def _placed(found: QuerySet[Escalation], order: str, who: Reviewer) -> QuerySet[Escalation]:
+def _placed(found: QuerySet[Escalation], order: str, who: "Reviewer") -> QuerySet[Escalation]:
     """Name the parts of the place of each request that are no column."""
     places = _places(order, who).items()
     return found.alias(**{name: part for name, part in places if not isinstance(part, F)})
 
 
-def _ordered(found: QuerySet[Escalation], order: str, who: Reviewer) -> QuerySet[Escalation]:
+def _ordered(found: QuerySet[Escalation], order: str, who: "Reviewer") -> QuerySet[Escalation]:
     return _placed(found, order, who).order_by(*_places(order, who))
 
 
-def _is_before(order: str, who: Reviewer, key: int) -> Q:
+def _is_before(order: str, who: "Reviewer", key: int) -> Q:
     """Return the condition for requests before that one, which may be in no queue any more."""
     here = Escalation.objects.filter(pk=key, workspace__in=who.workspaces)
     found, same = _NOTHING, Q()
@@ -779,7 +777,7 @@ class WaitingCount(int):
     soonest: datetime | None = None
 
     @classmethod
-    def of(cls, count: int, soonest: datetime | None) -> WaitingCount:
+    def of(cls, count: int, soonest: datetime | None) -> "WaitingCount":
         waiting = cls(count)
         waiting.soonest = soonest
         return waiting

@@ -1,7 +1,5 @@
 """Share the work on requests: claim one, hand it over, snooze it, comment on it; save a view."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ In markup every name and amount is isolated: its letters cannot reorder the text
 may break over lines instead of pushing a button aside.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -198,7 +196,7 @@ def choices(
     may_grant_all: bool,
     may_say_yes: bool,
     may_send_back: bool,
-    entitled: Entitlement,
+    entitled: "Entitlement",
     passes_to: str,
 ) -> list[Choice]:
     """Return the answers open to a person, in the order of the form.

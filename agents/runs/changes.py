@@ -1,7 +1,5 @@
 """How an action changed on its way: proposed, revised, approved, executed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

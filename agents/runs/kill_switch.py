@@ -1,7 +1,5 @@
 """Kill switches: press one, release it in stages, and show them on their page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Launch a run from the gallery or in one's own words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Launch a run, repeat one, continue from one, and stop one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The list of runs: filters in the address, pages by keyset, and its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The questions and answers of a turn: its steps as messages, and their words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ class _Part:
 
     label: str
     text: str = ""
-    parts: Sequence[_Part] = ()
+    parts: "Sequence[_Part]" = ()
 
 
 @dataclass(frozen=True)

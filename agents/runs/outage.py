@@ -1,7 +1,5 @@
 """Unreachable model servers: what pages show about them, and a button to try them now."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The pages of runs, and of the kill switches: find a run, read it with all its steps, stop it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

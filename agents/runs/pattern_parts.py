@@ -3,8 +3,6 @@
 A pattern that is not in ABOVE shows only its steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,7 +50,7 @@ class Task:
     is_critical: bool
     role: str
     word: str
-    attempts: Sequence[_TaskAttempt]
+    attempts: "Sequence[_TaskAttempt]"
     text: str
 
 

@@ -4,8 +4,6 @@ Everything is derived from the run's rows and independent of the reader, so that
 serves every viewer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,10 +68,10 @@ class _Trace:
     steps: Sequence[Step]  # in order
     turns: Sequence[RunTurn]
     shown: Sequence[RunTurn]  # TURNS of them
-    meters: Sequence[_Meter]
+    meters: "Sequence[_Meter]"
     end: str  # why it ended badly, as a sentence, or ""
     result: Json
-    ending: _RunEnding
+    ending: "_RunEnding"
     waiting: Escalation | None
     waits: str  # for what it waits, if not for a person; "" for nothing
     headline: str  # its outcome so far, in a sentence that is true now
@@ -85,7 +83,7 @@ class _Trace:
     busy_since: datetime | None  # of the working time, while a call is under way
     waited: float  # seconds spent waiting for people
     waiting_since: datetime | None  # the same, while it waits for one
-    pending: _PendingCall | None  # the call that has not answered yet
+    pending: "_PendingCall | None"  # the call that has not answered yet
     chip: tuple[str, str]  # role and word of its state
 
     @property
@@ -431,7 +429,7 @@ class _RunEnding:
     approved_by: str
     words: SafeString | str
     cut_at: int | None  # the turn that has the whole text; None: all of it is shown
-    read: Sequence[_StepRead]
+    read: "Sequence[_StepRead]"
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 One file: each function adds one part of a turn, in the order of the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -63,8 +61,8 @@ class RunTurn:
     effect: Effect | None
     stages: Sequence[ActionStage]
     changes: Sequence[ChangedArgument]
-    bars: Sequence[tuple[Bar, str]]  # with the role of each call's outcome
-    wait: Bar | None
+    bars: "Sequence[tuple[Bar, str]]"  # with the role of each call's outcome
+    wait: "Bar | None"
     seconds: float
     since: datetime | None  # when its unfinished call began, less its seconds before
     cost: str
@@ -180,8 +178,8 @@ def _turn(
     block: Json,
     escalation: Escalation | None,
     effect: Effect | None,
-    bars: Sequence[tuple[Bar, str]],
-    wait: Bar | None,
+    bars: "Sequence[tuple[Bar, str]]",
+    wait: "Bar | None",
     is_held: bool,
     is_over: bool,
     errors_fail: bool,

@@ -3,8 +3,6 @@
 Form, API and command line share the table of open fields: nothing else can be changed.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -217,7 +215,7 @@ class AmountTooHigh(BadPatch):
     These arguments may show another, tighter bound.
     """
 
-    def __init__(self, field: OpenField, value: Json, left: dict[str, Json]) -> None:
+    def __init__(self, field: "OpenField", value: Json, left: dict[str, Json]) -> None:
         super().__init__(field.name, field.refusal(value))
         self.most_minor, self.left = field.most_minor, left
 

@@ -5,8 +5,6 @@ thing, a day, a sign, a word of size, a second currency. A doubtful amount count
 is shown as written.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -6,8 +6,6 @@ The library reads them strictly. We check that writing them again gives exactly 
 value is misread.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass

@@ -1,7 +1,5 @@
 """Checks of a desk's declarations, as TypeError with the place; reserved names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from datetime import date

@@ -3,8 +3,6 @@
 The contents of a script are next to the code that plays them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 One class with all declarations of a desk, and the needs of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta

@@ -1,7 +1,5 @@
 """A desk's declarations for other patterns: specialists, sources, reports and workflows."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A desk's subject, tools and rules as declared, for engine and pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The parts of facts: the ledger's past calls, the origin of a value, the parts of a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass

@@ -1,7 +1,5 @@
 """What a rule sees and says: the case without a clock, its rulings, and the evidence on a card."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta

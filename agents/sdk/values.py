@@ -1,7 +1,5 @@
 """Values with a unit, and the display of any value."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
@@ -73,7 +71,7 @@ class Money:
             raise BadAmount(f"{self.minor} is not a number of minor units")
 
     @classmethod
-    def of(cls, text: str, currency: str) -> Money:
+    def of(cls, text: str, currency: str) -> "Money":
         """Read "1200.00" with exactly the digits that the currency has. Raises BadAmount."""
         money = cls(int(Decimal(text).scaleb(exponent(currency))), currency) if text else None
         if money is None or money.amount != text:
@@ -92,13 +90,13 @@ class Money:
     def __int__(self) -> int:
         return self.minor
 
-    def __lt__(self, other: Money) -> bool:
+    def __lt__(self, other: "Money") -> bool:
         return self.minor < self._like(other)
 
-    def __add__(self, other: Money) -> Money:
+    def __add__(self, other: "Money") -> "Money":
         return Money(self.minor + self._like(other), self.currency)
 
-    def __sub__(self, other: Money) -> Money:
+    def __sub__(self, other: "Money") -> "Money":
         return Money(self.minor - self._like(other), self.currency)
 
     def __str__(self) -> str:

@@ -4,8 +4,6 @@ Objects of another workspace are not found (404); within a workspace, what a rol
 denied (403). One file, so that access can be reviewed in one place.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Collection, Sequence

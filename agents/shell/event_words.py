@@ -1,7 +1,5 @@
 """Events as sentences, for the audit log, the run's page and exports."""
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -109,7 +107,7 @@ def stopped_by_hand(run: Run) -> str:
     )
 
 
-def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
+def _line(row: Event | int, context: "EventContext", whom_of: Callable[[Run], str]) -> EventLine:
     if isinstance(row, int):
         return EventLine(row, None, _UNREADABLE)
     at: datetime | None = row.at
@@ -121,7 +119,7 @@ def _line(row: Event | int, context: EventContext, whom_of: Callable[[Run], str]
         return EventLine(row.pk, row, f"{_label(row.kind)}: its details cannot be read.")
 
 
-def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]) -> EventLine:
+def _readable(event: Event, context: "EventContext", whom_of: Callable[[Run], str]) -> EventLine:
     facts = _with_call(facts_of(event), event.run, context)
     whom = whom_of(event.run) if event.run else ""
     desk = event.run.desk if event.run else ""
@@ -142,7 +140,7 @@ def _readable(event: Event, context: EventContext, whom_of: Callable[[Run], str]
     )
 
 
-def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> EventFacts:
+def _with_call(facts: "EventFacts", run: Run | None, context: "EventContext") -> "EventFacts":
     """Return facts whose step is named by the number of its agent's call."""
     key = facts.get("key")
     if run is None or run.pattern != EXTERNAL or not isinstance(key, str):
@@ -150,7 +148,7 @@ def _with_call(facts: EventFacts, run: Run | None, context: EventContext) -> Eve
     return {**facts, "key": key_of_call(key, context.calls.get((run.pk, turn_of(key))))}
 
 
-def _money(desk: str, kind: str, facts: EventFacts, context: EventContext) -> Money | None:
+def _money(desk: str, kind: str, facts: "EventFacts", context: "EventContext") -> Money | None:
     """Return the money of a request or a call; letters move none."""
     is_call = kind.startswith("effect.")
     call = context.actions.get(str(facts.get("key")), facts) if is_call else facts
@@ -204,7 +202,7 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and fits else None
 
 
-def _context(events: Sequence[Event]) -> EventContext:
+def _context(events: Sequence[Event]) -> "EventContext":
     """Read the requests, intended effects and agents' calls in the events' runs."""
     about = ("effect.", "escalation.", "approval.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
@@ -234,7 +232,7 @@ def _numbers_of_calls(events: Sequence[Event]) -> dict[tuple[UUID, str], int]:
     return {(run, turn_of(step)): pk for run, step, pk in calls.values_list("run", "step", "pk")}
 
 
-def _list_facts(facts: EventFacts) -> str:
+def _list_facts(facts: "EventFacts") -> str:
     """Return the facts of an event whose kind has no words."""
     parts = []
     for key, value in facts.items():

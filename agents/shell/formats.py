@@ -3,8 +3,6 @@
 One file, as each function is a filter or tag of the same library.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A list is a `Filter` with its fields, a `Keyset` for its order, and a template; 
 `_filter_fields.html`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

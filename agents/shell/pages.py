@@ -1,7 +1,5 @@
 """Decorators for the views of people's pages: signed in, by one method, never cached."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Set
 from functools import wraps
 from typing import Any

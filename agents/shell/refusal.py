@@ -1,7 +1,5 @@
 """How an operation refuses."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.contrib.auth.models import User

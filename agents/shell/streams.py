@@ -4,8 +4,6 @@ A server stops accepting requests and then waits for open ones, and streams neve
 ASGI tells an application only afterwards, so this listens to the signal itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The pages of single sign-on: continue at the provider, and come back from it as whom."""
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets

@@ -4,8 +4,6 @@ Authlib checks less than is needed: it takes a token for another audience, an un
 callback of another provider and a response without an ID token. Userinfo is never asked.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Calls in words, and tools as a desk's models see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """One action that nobody has to decide: an agent elsewhere refunds what is left of a charge."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

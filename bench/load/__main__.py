@@ -1,7 +1,5 @@
 """Run every program on SQLite, and on PostgreSQL where OPSCONSOLE_BENCH_POSTGRES_URL names one."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -4,8 +4,6 @@ A call is compared with the turn of a supervised run whose model answers at once
 from the launch to the end, in this process.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import time

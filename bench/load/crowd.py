@@ -1,7 +1,5 @@
 """A crowd of open pages on one web process: its memory, its processor, and its restart."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random

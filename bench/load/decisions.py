@@ -1,7 +1,5 @@
 """From a person's decision to the next step, and to the next card, through real processes."""
 
-from __future__ import annotations
-
 import argparse
 import http.client
 from statistics import median

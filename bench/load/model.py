@@ -1,7 +1,5 @@
 """A model server on loopback that thinks before it ends a run; any number of runs at once."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

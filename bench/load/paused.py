@@ -1,7 +1,5 @@
 """Runs that wait for people: what they cost a worker that has nothing to do."""
 
-from __future__ import annotations
-
 import argparse
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Fifty people decide beside runs that go on: from each decision to the next step of its run."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

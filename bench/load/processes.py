@@ -1,7 +1,5 @@
 """The processes under load, as they are run for real, and what they take of the machine."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

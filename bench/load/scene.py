@@ -1,7 +1,5 @@
 """A workspace under the strict policy, somebody to launch and to decide, and many customers."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass
 from functools import cached_property

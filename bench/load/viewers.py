@@ -1,7 +1,5 @@
 """Many open pages on one web process, while people decide and a worker carries it out."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random

@@ -1,7 +1,5 @@
 """Runs that all wait for the same slow model at once in one worker, and runs of two workers."""
 
-from __future__ import annotations
-
 import argparse
 from contextlib import ExitStack
 from statistics import median

@@ -1,7 +1,5 @@
 """Play the goals with the server that OPENAI_BASE_URL names, as one JSON object and with tools."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Fourteen are honest: ten deeds and four questions. Three are ambiguous, three hostile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

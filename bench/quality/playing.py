@@ -1,7 +1,5 @@
 """Play a goal with the model that is configured, and judge how it ended by the ledger."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import dataclass

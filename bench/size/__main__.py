@@ -1,7 +1,5 @@
 """Time every page at the size asked for and at a hundredth of it, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Fill a new database with runs of forty workspaces, four fifths of them in one."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence

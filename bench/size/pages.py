@@ -1,7 +1,5 @@
 """Ask every page, filter and live frame as those who use them: processor time and queries."""
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

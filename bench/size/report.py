@@ -1,7 +1,5 @@
 """Each page at two sizes, on each database: bench/results/pages.csv, and its sum on the page."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

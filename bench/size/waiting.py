@@ -1,7 +1,5 @@
 """What people made of a full inbox: claims, hand-overs, snoozes, views, and what was told."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from itertools import product
 

@@ -6,8 +6,6 @@ before the graph goes on; and a chain of events tells of it all. As in our engin
 came to is committed with what comes next: until then the checkpoint holds it.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from datetime import datetime

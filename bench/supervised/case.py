@@ -1,7 +1,5 @@
 """One step of a thread, as one transaction finds it and leaves it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

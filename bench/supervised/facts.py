@@ -1,7 +1,5 @@
 """What a review of the supervised graph may know: from the desk and its own record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Events of a thread are chained as ours are; the thread's row, locked, says where its chain ends.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

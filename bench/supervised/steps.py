@@ -1,7 +1,5 @@
 """What the graph's state keeps of its steps, and what no transaction has told of them yet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias

@@ -6,8 +6,6 @@ transactions queue for their turn; only the first of the queue competes with oth
 which there are few.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from threading import Lock
 from typing import Any

@@ -1,7 +1,5 @@
 """A stored ruling is judged again: as it was, under another version, or not at all."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

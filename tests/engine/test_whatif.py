@@ -1,7 +1,5 @@
 """A draft is tried on stored runs: what it flips is what a launch under it does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

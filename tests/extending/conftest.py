@@ -1,7 +1,5 @@
 """The examples of docs/extending.md are in place while these tests run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Let the packages find the examples as if their files were beside the others."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """docs/extending.md shows the files that these tests run, word for word."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The pattern of docs/extending.md: its own words, the whole engine, and a crash anywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from io import StringIO

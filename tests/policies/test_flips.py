@@ -1,7 +1,5 @@
 """What another version would have done is counted: each run once, each sum by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

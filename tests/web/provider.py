@@ -1,7 +1,5 @@
 """A provider of single sign-on that lies as a test tells it to: a real server on loopback."""
 
-from __future__ import annotations
-
 import json
 import time
 from base64 import urlsafe_b64encode

@@ -1,7 +1,5 @@
 """A policy that people change in a browser: drafted by one admin, published by another."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

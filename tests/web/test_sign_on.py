@@ -1,7 +1,5 @@
 """Single sign-on: what an honest provider says signs in, and no lie of any other does."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Accounts of a provider beside passwords: signing on again, linking, and break-glass."""
 
-from __future__ import annotations
-
 import time
 from io import StringIO
 from typing import Any

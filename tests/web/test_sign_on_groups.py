@@ -1,7 +1,5 @@
 """What groups of a provider give and take, and that an admin's word is stronger."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A draft is tried on stored runs: asked for, judged in a process, shown, cancelled, erased."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

@@ -3,8 +3,6 @@
 In three scenarios an invoice's text attacks.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from agents.desks.bank import rules  # noqa: F401 - its declarations count

@@ -1,7 +1,5 @@
 """The facts of the desk for bank transfers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path

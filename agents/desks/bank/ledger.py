@@ -3,8 +3,6 @@
 Holding and paying lock the account first, so that two calls cannot use the same last cents.
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any

@@ -1,7 +1,5 @@
 """Accounts, their payees, transfers and invoices."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.db.models import F, Q
 

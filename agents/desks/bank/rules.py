@@ -1,7 +1,5 @@
 """The field's usual controls. The first that asks a person is the card's headline."""
 
-from __future__ import annotations
-
 from agents.desks.bank.facts import BankFacts, BankLimits, Transfers, desk
 from agents.desks.bank.tools import add_payee, transfer_money
 from opsconsole.desks import ANSWER, Args, Case, Origin, Ruling, block, days_until, escalate, within

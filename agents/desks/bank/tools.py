@@ -1,7 +1,5 @@
 """Read accounts, payees and invoices; transfer; add a payee."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from django.db.models import Sum

@@ -4,8 +4,6 @@ Two customers who never change: what a case pays back is known from its own run.
 is read beside a recording.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Everything is idempotent by key: one key pays once. Conditional updates guard th
 before: two calls cannot use the same last cents of a charge.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Fill a book: a demo's with its customers, a workspace's with those of a company's table."""
 
-from __future__ import annotations
-
 import csv
 import re
 import time
@@ -377,7 +375,7 @@ class Imported:
     erased: tuple[int, ...] = ()  # their numbers
     equal: tuple[str, ...] = ()  # lines that are equal, each a charge: "line 2, line 5"
 
-    def __add__(self, more: Imported) -> Imported:
+    def __add__(self, more: "Imported") -> "Imported":
         return Imported(
             self.customers + more.customers,
             self.charges + more.charges,

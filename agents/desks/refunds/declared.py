@@ -1,7 +1,5 @@
 """The subject of the refund desk: the customers of its runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, TypeAlias
 

@@ -3,8 +3,6 @@
 It has the facts of a review, the charge that people mean, and the account next to a request.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress

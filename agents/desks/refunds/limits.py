@@ -1,7 +1,5 @@
 """The limits of refunds, which a policy document lists in the desk's part, and shipped policies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path

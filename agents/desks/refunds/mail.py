@@ -1,7 +1,5 @@
 """Write to a customer, at most once per key."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The tables of the business: customers, charges, refunds, mails, and days in numbers."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from django.db import models

@@ -3,8 +3,6 @@
 A specialist answers tickets about one field of the desk, or passes them on.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -54,7 +52,7 @@ def billing_specialist(call: Call, ticket: str) -> Json:
     }
 
 
-def _reason(paid: PlanFacts, days: int) -> str:
+def _reason(paid: "PlanFacts", days: int) -> str:
     if not paid.plan:
         return "The customer has paid nothing yet."
     if paid.refunded_minor:

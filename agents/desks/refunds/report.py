@@ -1,7 +1,5 @@
 """The refund desk's morning report: its days, its figures in sentences, and its sources."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +31,7 @@ def choices(book: int) -> list[dict[str, str]]:
     return [_scope_of(one) for one in newest_days(book_id=book)]
 
 
-def _scope_of(one: ReportScope) -> dict[str, str]:
+def _scope_of(one: "ReportScope") -> dict[str, str]:
     return {"report_date": one.day.isoformat(), "region": one.region}
 
 

@@ -1,7 +1,5 @@
 """What may be paid back and written, and who must agree. One file: they are read side by side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agents.core.compat_0_2 import CURRENCY

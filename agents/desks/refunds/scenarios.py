@@ -4,8 +4,6 @@ The page shows the scenarios in their order. With the demo model each goal comes
 a real model may take another way, but the policy still applies.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What agents of the desk can call, on its books."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace

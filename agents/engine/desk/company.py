@@ -3,8 +3,6 @@
 Look-ups on other machines come before a transaction, never under its locks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ There are three kinds: the desk's own facts, what the ledger and the run's steps
 proposals and rejections. `fetch_facts` gets them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

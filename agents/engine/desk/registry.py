@@ -5,8 +5,6 @@ typed rules and tools are adapted to the usual ones, so that review, journal, le
 know nothing of desks. A recorded case changes what its run finds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Mapping

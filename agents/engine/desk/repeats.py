@@ -7,8 +7,6 @@ later sessions for REMEMBERED: otherwise a new reference would ask nobody. So do
 of a resource.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,7 +75,7 @@ def repeats_of(
 
 
 def _rejected_elsewhere(
-    run: Run, tool: str, deed: Callable[[], _Deed | None], at: datetime
+    run: Run, tool: str, deed: "Callable[[], _Deed | None]", at: datetime
 ) -> list[Json]:
     """Return rejections of the same call in the agent's other sessions, oldest first."""
     requests = _rejected_by(tool).all(
@@ -236,7 +234,7 @@ def _amount_of(run: Run, action: Action) -> str:
     return "" if minor is None else f" of {format_money(minor, target.currency)}"
 
 
-def _is_about_same(one: _Deed | None, other: _Deed | None) -> bool:
+def _is_about_same(one: "_Deed | None", other: "_Deed | None") -> bool:
     return one is None or other is None or one.about == other.about
 
 

@@ -3,8 +3,6 @@
 Desk functions get a `ReviewContext` as `Asked`; its queries are at the end of this file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -81,7 +79,7 @@ class ReviewContext:
     acted: Pending[list[Effect]] | None = None
     sent: Pending[Any] | None = None
     sums: Pending[dict[str, int]] | None = None
-    totals: dict[tuple[Any, ...], list[_CallTotal]] = field(default_factory=dict)  # by query
+    totals: "dict[tuple[Any, ...], list[_CallTotal]]" = field(default_factory=dict)  # by query
 
     @property
     def book(self) -> int:
@@ -262,7 +260,7 @@ class ReviewContext:
 
     def _totals(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
-    ) -> list[_CallTotal]:
+    ) -> "list[_CallTotal]":
         """Return the sums of such calls. A review asks for the same sum once."""
         if by != "resource":  # that is locked
             self.lock_sums()
@@ -273,7 +271,7 @@ class ReviewContext:
 
     def _fetch_totals(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
-    ) -> list[_CallTotal]:
+    ) -> "list[_CallTotal]":
         known, run = self.desk.tools[tool], self.run
         given = {
             "workspace": run.workspace_id,
@@ -436,7 +434,7 @@ class ReviewContext:
         return tuple(self.border.resolve(one.text) for one in self._outside)
 
     @cached_property
-    def _outside(self) -> tuple[_ReadText, ...]:
+    def _outside(self) -> "tuple[_ReadText, ...]":
         """Return the outsiders' texts that the run has read, as stored."""
         texts_read: list[_ReadText] = []
         for step in self._read:

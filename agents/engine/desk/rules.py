@@ -1,7 +1,5 @@
 """The rules of a declared desk: its own, and the console's that every desk has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, update_wrapper, wraps

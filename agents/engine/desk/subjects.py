@@ -1,7 +1,5 @@
 """The subject of a desk's runs with its names and books, or a report's scope."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A no-op unless OPSCONSOLE_CRASH_AT=name[:n] is set: then the process ends as by 
 reaches that point for the n-th time (from 1).
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

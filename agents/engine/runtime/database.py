@@ -1,7 +1,5 @@
 """Small pools of threads for what blocks, and checks that the database fits this program."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import select

@@ -4,8 +4,6 @@ Rows hold the truth, so a lost bell costs only the wait for the next sweep. Poll
 workers look for themselves. Procrastinate rings inside the caller's transaction.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID

@@ -4,8 +4,6 @@ A job only says "look at this run". It may come twice, late or never: `run_once`
 row, and the sweep rings again for a run without a job.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime

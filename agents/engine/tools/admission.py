@@ -4,8 +4,6 @@ A proposal is reviewed without locks. Before a write, everything that allows it 
 under the locks of the transaction that commits the intent.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.utils import timezone

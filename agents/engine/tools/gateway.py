@@ -5,8 +5,6 @@ lock. No transaction is open during the call. The result is committed afterwards
 between, the key tells the outcome.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

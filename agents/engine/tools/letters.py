@@ -3,8 +3,6 @@
 A tool that writes to an outsider may name the tool whose calls it is about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import reduce

@@ -1,7 +1,5 @@
 """Advance a run as far as possible: to its end, or until a person must decide."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Answer a waiting step, and wake its run: by a decision, a report, or an agent's next call."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime

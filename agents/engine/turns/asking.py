@@ -4,8 +4,6 @@ A fault of the server or of our settings costs the run neither time nor tokens; 
 without a worker until the server answers any run again (decision 4).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -119,7 +117,7 @@ def _ignored(calls: int) -> dict[str, Json]:
     return {"ignored_tool_calls": calls} if calls else {}
 
 
-def _form_of(request: Ask, journal: Journal, leave: Permit) -> str:
+def _form_of(request: Ask, journal: Journal, leave: "Permit") -> str:
     """Return the form of a question: TOOL_FORM, JSON, or UNKNOWN until the server was probed.
 
     A run keeps the form of its first question to an agent that may call tools.
@@ -143,7 +141,7 @@ def _today() -> str:
 
 
 async def _told_form(
-    knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: Permit
+    knows: bool, request: Ask, probe: llm.Question, journal: Journal, leave: "Permit"
 ) -> llm.Question:
     """Store the probe's result, and return the question in the form that follows."""
     about = leave.address, llm.model_of(probe)
@@ -188,7 +186,7 @@ def _question(request: Ask, run: Run, form: str) -> llm.Question:
     return replace(question, inputs=inputs, schema=schema, offer=offer)
 
 
-async def permit_to_ask() -> Permit:
+async def permit_to_ask() -> "Permit":
     """Return a permit to call the model's server. Raises Later while its circuit is open."""
     if not llm.address():
         return Permit("")  # the demo model is in this process
@@ -203,7 +201,7 @@ def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
     return role in limits.late or owes_letter(journal, limits)
 
 
-def _is_outlasted(error: llm.ModelFailed, leave: Permit, limits: Limits) -> bool:
+def _is_outlasted(error: llm.ModelFailed, leave: "Permit", limits: Limits) -> bool:
     """Tell whether the run should wait for a failure to pass."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
 
@@ -213,7 +211,7 @@ def _part_of(spread: timedelta) -> timedelta:
 
 
 async def _answer(
-    step: Step, question: llm.Question, leave: Permit, journal: Journal, limits: Limits
+    step: Step, question: llm.Question, leave: "Permit", journal: Journal, limits: Limits
 ) -> llm.ModelAnswer:
     """Make one timed call, and record its outcome on the server's row."""
     crashpoint("model.before_call")
@@ -245,7 +243,9 @@ async def _note_tokens(step: Step, tokens: int) -> None:
     await in_database(partial(open_step.update, tokens_out=tokens))
 
 
-def _seconds_for(question: llm.Question, leave: Permit, journal: Journal, limits: Limits) -> float:
+def _seconds_for(
+    question: llm.Question, leave: "Permit", journal: Journal, limits: Limits
+) -> float:
     """Return how many seconds a call may take.
 
     A run that outlasts outages allows each call its full time: a call cut short by the run's
@@ -258,13 +258,13 @@ def _seconds_for(question: llm.Question, leave: Permit, journal: Journal, limits
     return min(longest, max(limits.max_seconds - journal.spending().seconds, 0.01))
 
 
-async def _record_answer(leave: Permit) -> None:
+async def _record_answer(leave: "Permit") -> None:
     if leave.failures:
         await in_database(record_answer, leave)
 
 
 async def _wait(
-    step: Step, error: llm.ModelFailed, leave: Permit, calls: int, journal: Journal
+    step: Step, error: llm.ModelFailed, leave: "Permit", calls: int, journal: Journal
 ) -> str:
     """Return "" once the next call may be made here, or raise Later: an outage ends no run.
 
@@ -284,7 +284,7 @@ async def _wait(
     raise Later(max(_REST, hint) + _part_of(SPREAD[0]), error.reason)
 
 
-async def _answers_others(leave: Permit, step: Step) -> bool:
+async def _answers_others(leave: "Permit", step: Step) -> bool:
     return await in_database(Endpoint.has_answered_since, leave.address, step.begun_at)
 
 

@@ -4,8 +4,6 @@ The sweep sums each past day once, and pages sum the rest. Every day gets a row,
 summed again and again. If another worker was quicker, its sums are the same.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator

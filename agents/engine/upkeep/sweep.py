@@ -3,8 +3,6 @@
 Every worker sweeps; conditional updates make many sweepers harmless.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Take runs from Procrastinate's jobs: by LISTEN/NOTIFY, many at once, on any number of hosts."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A worker: takes runs, drives many at once, sweeps, and stops when told to."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal
@@ -111,7 +109,7 @@ async def give_back() -> None:
 class Poller:
     """Look for claimable runs, OPSCONSOLE_POLL_SECONDS apart."""
 
-    def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
+    def __init__(self, stop: asyncio.Event, active_runs: "ActiveRuns") -> None:
         self.stop = stop
         self.active_runs = active_runs
         self.turns = FairShare()
@@ -127,7 +125,7 @@ class Poller:
                 return
             await self._pause(turn)
 
-    async def _take(self, *, once: bool) -> StartRound:
+    async def _take(self, *, once: bool) -> "StartRound":
         """Start the runs whose turn it is, as many as there is room for. Return them.
 
         With `once`, an unreachable database must not be taken for an empty one.
@@ -143,7 +141,7 @@ class Poller:
             self.active_runs.start(run_id)
         return turn
 
-    async def _pause(self, turn: StartRound) -> None:
+    async def _pause(self, turn: "StartRound") -> None:
         """Wait for the next poll, for a free slot if there is none, or for the order to stop."""
         if turn.runs:
             await asyncio.sleep(0)
@@ -242,7 +240,7 @@ class FairShare:
     waiting: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for _FRESH seconds
     looked_at: float = 0.0
 
-    def choose(self, busy: Collection[UUID]) -> StartRound:
+    def choose(self, busy: Collection[UUID]) -> "StartRound":
         """Return the runs to start next to the busy ones, at most one per free slot.
 
         If fewer wait than there are slots, all may start and one look is enough. In a flood, the

@@ -1,7 +1,5 @@
 """Serve the demo on this machine: one command, web and worker, until Ctrl-C."""
 
-from __future__ import annotations
-
 import gc
 import ipaddress
 import os

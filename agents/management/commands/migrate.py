@@ -4,8 +4,6 @@ Triggers are dropped before the first migration and created after the last or a 
 check for missing triggers does not stop this command, which creates them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.commands import migrate

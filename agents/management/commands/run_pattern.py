@@ -1,7 +1,5 @@
 """Launch a run and drive it to its end, or until a person must decide."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

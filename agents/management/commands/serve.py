@@ -1,7 +1,5 @@
 """Serve the pages and live updates: one web process."""
 
-from __future__ import annotations
-
 import socket
 from argparse import ArgumentParser
 from contextlib import suppress

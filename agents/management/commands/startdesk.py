@@ -1,7 +1,5 @@
 """Write the skeleton of a desk: a package of a company's own that runs at once."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

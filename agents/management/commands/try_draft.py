@@ -1,7 +1,5 @@
 """Judge one trial of a draft, with low priority. A worker starts it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Run a worker: drive runs, and sweep."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -4,8 +4,6 @@ A channel is a module or a folder with all that is its own: what it sends, its p
 its events and its rows in the record. Nothing else knows which channels there are.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Mail: each within a total time limit, which also stops a server that drips."""
 
-from __future__ import annotations
-
 import asyncio
 import smtplib
 import time

@@ -1,7 +1,5 @@
 """Two readers: a refund is recommended only where two models say the same of it."""
 
-from __future__ import annotations
-
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import to_model_units
 from agents.core.registry import role

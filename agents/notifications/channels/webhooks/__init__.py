@@ -1,7 +1,5 @@
 """Webhooks: addresses that a workspace calls about its events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Pages on which admins change webhooks, and these changes, each of which is on record."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Sequence
 from datetime import datetime

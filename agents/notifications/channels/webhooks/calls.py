@@ -4,8 +4,6 @@ Signed by Standard Webhooks: HMAC-SHA256 over id, time and body, with a secret d
 installation's secret key. The database holds only its salt.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hmac

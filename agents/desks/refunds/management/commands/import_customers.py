@@ -1,7 +1,5 @@
 """Import customers and charges into a workspace's book."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any
