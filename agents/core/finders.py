@@ -224,8 +224,13 @@ _NAMED = re.compile(
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{4,500})(?P=quote)|[\"']?(?P<bare>[^\s\"']{4,}+))",
     re.I,
 )
-# Lower-case words, one of which a text must contain to be worth searching.
-_NAMES = "key", "pass", "pwd", "token", "secret", "credential", "wor", "woor", "contrase", "senha"
+# Lower-case words, one of which a text must contain to be worth searching, or the name of a key;
+# "key" alone is the name of many a field.
+_NAMES = (
+    *("pass", "pwd", "token", "secret", "credential"),
+    *("kennwort", "wachtwoord", "contrase", "senha"),
+)
+_NAMED_KEY = re.compile("[-_ a-z]key")
 _BEARER, _AUTHORIZATION = ("bearer", "basic"), ("authorization",)
 _WORDS = (*_NAMES, *_BEARER, *_AUTHORIZATION)
 _LAST_MARKS = ".,;:!?)]}>'\""  # after a value, not part of it
@@ -248,7 +253,7 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
     For an ASCII text without "@"; secrets in addresses need one.
     """
     small = text.lower()
-    if "-----" in text or any(map(small.__contains__, _WORDS)):
+    if "-----" in text or any(map(small.__contains__, _WORDS)) or _NAMED_KEY.search(small):
         return True
     unbroken = _unbroken(small)
     if any(sought in unbroken for _, sought in _to_seek(tuple(ours))):
@@ -280,7 +285,7 @@ def _spans(text: str) -> Iterator[_Span]:
     for pattern, words in ((_AFTER_WORD, _BEARER), (_IN_HEADER, _AUTHORIZATION)):
         if any(map(small.__contains__, words)):
             yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
-    if any(map(small.__contains__, _NAMES)):
+    if any(map(small.__contains__, _NAMES)) or _NAMED_KEY.search(small):
         yield from (span for m in _NAMED.finditer(text) for span in _named_value(m))
     for match in _TOKEN.finditer(text):
         begin = _key_in(match[0])
