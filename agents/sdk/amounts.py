@@ -6,6 +6,7 @@ is shown as written.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -152,8 +153,13 @@ def read_amounts(text: str) -> tuple[Amount, ...]:
 
 def ways_to_write(value: Money, text: str) -> list[str]:
     """Return the spellings of an amount in a text."""
-    is_near = value.amount.partition(".")[0][-3:] in text  # quicker than to read it all
-    return [one.text for one in read_amounts(text) if one.money == value] if is_near else []
+    return [one.text for one in read_amounts(text) if one.money == value]
+
+
+def holds_amount(texts: Iterable[str], value: Money) -> bool:
+    """Tell whether one of these texts has an amount."""
+    near = value.amount.partition(".")[0][-3:]  # quicker than to read it all
+    return any(near in text and bool(ways_to_write(value, text)) for text in texts)
 
 
 def amounts_in(text: str, currency: str, *, most: int = 5) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from agents.core.finders import addresses, exact_place, ibans
 from agents.core.redact import EMAILS, IBANS, texts_in
 from agents.core.requests import Json
-from agents.sdk.amounts import read_amounts, ways_to_write
+from agents.sdk.amounts import holds_amount, read_amounts, ways_to_write
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
@@ -254,7 +254,7 @@ def is_named(value: Any, texts: Iterable[str], *, called: str = "") -> bool:
     13 of a day or an hour.
     """
     if isinstance(value, Money):
-        return any(ways_to_write(value, text) for text in texts)
+        return holds_amount(texts, value)
     several = [text for text in texts if _may_name(text, value)]
     if not several:
         return False
