@@ -246,17 +246,13 @@ def _add_console(
     money = context.declared.amount_of(context.args) if context.declared and moves else None
     shown = _evidence(context, case, gathered) if context.writes else []
     kept = {
-        "desk": run.desk,
         "own": gathered.written,
         **({"failed": gathered.failed} if gathered.failed else {}),
-        "case": {**serialization.write(case), "label": run.subject_label},
-        "done": list(sentences),
         **(
             {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
             if ahead
             else {}
         ),
-        **({"unattended": context.unattended_today(money.currency)} if money else {}),
         **({"names": context.called} if context.called else {}),
         **({"called_before": True} if called_before else {}),
         **({"evidence": shown} if shown else {}),
@@ -267,7 +263,13 @@ def _add_console(
             {"letter": context.letter, "own_words": list(facts.own_words)} if context.letter else {}
         ),
     }
-    named = {**border.name(kept), "case": kept["case"]}
+    ours = {  # without values that need a name
+        "desk": run.desk,
+        "case": {**serialization.write(case), "label": run.subject_label},
+        "done": list(sentences),
+        **({"unattended": context.unattended_today(money.currency)} if money else {}),
+    }
+    named = {**ours, **border.name(kept)}
     answered = _answered(desk, context.steps, border)
     more = (*_untold(context), *_refused(desk, context.steps, case, run)) if is_final else ()
     about = (gathered.own, case, sentences, named, gathered.record, answered, more)
@@ -315,7 +317,12 @@ def _origins(context: ReviewContext) -> dict[str, Json]:
     }
     origins = {name: origin.value for name, (origin, _) in judged.items()}
     nobodys = {name: part for name, (origin, part) in judged.items() if origin is Origin.NOBODY}
-    read = {name: tool for name, part in nobodys.items() if (tool := context.read_in(part))}
+    terms = context.declared.terms if context.declared else ()  # the agent's words say what it read
+    read = {
+        name: tool
+        for name, part in nobodys.items()
+        if name in terms and (tool := context.read_in(part))
+    }
     more = {"worst": worst, "doubts": _doubts(context, judged), "read_in": read}
     return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 
