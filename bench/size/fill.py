@@ -199,7 +199,7 @@ def multiply(times: int, later: timedelta) -> None:
 
 
 def _column(
-    field: Field[Any, Any], k: int, later: timedelta, lasts: Mapping[type[Model], Any]
+    field: "Field[Any, Any]", k: int, later: timedelta, lasts: Mapping[type[Model], Any]
 ) -> str:
     """Return what the k-th copy of a row has in a column, in SQL."""
     name, on_sqlite = f'"{field.column}"', connection.vendor == "sqlite"
