@@ -257,6 +257,10 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         able = []  # nobody can approve it
     passes_to = next((name for name in able if name != str(escalation.assigned_to)), "")
     decisions, same = _about_the_same(escalation)
+    facts = escalation.review.get("facts") or {}
+    recorded = _known(facts)
+    record = [sentence for _, sentence in recorded]
+    free = [one for one in facts.get("own_words") or () if not in_other_words(one, record)]
     why = came_to_nothing(escalation, effect)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
     if kind.ends_run and not is_open:  # the request's reason says what to do, which is too late
@@ -316,7 +320,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         decisions=decisions,
         stages=stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[] if run.is_emptied else sources(escalation, reviews),
-        shown=(escalation.review.get("facts") or {}).get("evidence") or [],
+        shown=facts.get("evidence") or [],
         ruler=ruler(
             ruling_to_draw(escalation.review, escalation.amount_minor),
             most if is_open and not refusal and entitled.may_say_yes else None,
@@ -325,8 +329,8 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         produced=split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
         letter=_letter(escalation, kind),
         words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
-        own_words=_own_words(escalation),
-        known=_known(escalation.review.get("facts") or {}),
+        own_words=free,
+        known=recorded,
         correction=_correction_of(escalation),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name, part),
@@ -565,12 +569,6 @@ def _too_long(escalation: Escalation, kind: RequestKind) -> str:
         "email it, approving lets the run stop there with nothing sent. Send it back to have it "
         "shortened."
     )
-
-
-def _own_words(escalation: Escalation) -> list[str]:
-    facts = escalation.review.get("facts") or {}
-    record = [sentence for _, sentence in _known(facts)]
-    return [one for one in facts.get("own_words") or () if not in_other_words(one, record)]
 
 
 def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str]:
