@@ -6,14 +6,13 @@ No model, person or business is asked, and nothing is executed or stored.
 import asyncio
 from dataclasses import replace
 
-from agents.core.limits import EXTERNAL, BadPolicy, Limits, read_limits
+from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.requests import Ask, Diverged, Escalate, Json, Reply, Request, Review, Use
 from agents.core.reviews import ReviewResult
 from agents.engine.again import EMPTIED, LOCKED, rulings_again
 from agents.engine.drive import WaitsForPerson, drive
 from agents.engine.journal import Journal
-from agents.engine.turns.advance import RunExecutor, brief_of, limits_in
-from agents.engine.turns.answering import slots_of
+from agents.engine.turns.advance import RunExecutor, brief_in, limits_in
 from agents.models import Run, Step
 from agents.models.runs import ValuesLocked
 from agents.patterns import PATTERNS, Notes
@@ -25,9 +24,6 @@ _LACKS = {
     Escalate: "The record holds no answer of a person to this request.",
     Use: "The record holds no result of this call.",
 }
-
-
-_AS_RECORDED = {True: "It ends as the run did.", False: "It waits here, as the run does."}
 
 
 class RecordEnds(Exception):
@@ -79,18 +75,17 @@ def walk(run: Run, document: Json) -> tuple[list[tuple[Step, ReviewResult | None
         return [], EMPTIED if run.is_emptied else "Its desk is not installed."
     try:
         walker = _Walker(run, read_limits(document).of(run.pattern, run.desk))
-        brief = replace(brief_of(run), limits=walker.limits)
+        brief = replace(brief_in(walker.journal), limits=walker.limits)
     except ValuesLocked:
         return [], LOCKED
     except BadPolicy as error:
         return [], str(error)
-    if run.pattern == EXTERNAL:
-        brief = replace(brief, slots=slots_of(run, walker.steps))
     try:
         end = asyncio.run(drive(PATTERNS[run.pattern](brief, Notes()), walker)).outcome
         code = end and (end.stopped or "success")
-        is_same = code == run.stop_reason
-        why = end_sentence(code) if code and not is_same else _AS_RECORDED[bool(end)]
+        why = "It ends as the run did." if end else "It waits here, as the run does."
+        if code and code != run.stop_reason:
+            why = end_sentence(code)
     except RecordEnds as ended:
         why = str(ended)
     reviews = [step for step in walker.steps if step.kind == "review" and step.ended_at]

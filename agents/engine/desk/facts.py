@@ -317,7 +317,8 @@ def _origins(context: ReviewContext) -> dict[str, Json]:
     }
     origins = {name: origin.value for name, (origin, _) in judged.items()}
     nobodys = {name: part for name, (origin, part) in judged.items() if origin is Origin.NOBODY}
-    terms = context.declared.terms if context.declared else ()  # the agent's words say what it read
+    # Nobody vouches for an agent's own words, whatever they repeat.
+    terms = context.declared.terms if context.declared else ()
     read = {
         name: tool
         for name, part in nobodys.items()

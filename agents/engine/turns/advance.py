@@ -95,7 +95,7 @@ def begin(commit: Commit, steps: Sequence[Step]) -> Journal:
     commit.move(RunState.QUEUED, attempts=0)
     lease.take(commit, owner=lease.OWNER)
     journal = Journal(run, steps=steps)
-    brief = _brief_in(journal)
+    brief = brief_in(journal)
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     driving = drive(flow, _ExecutorHere(journal, brief.limits))
     try:
@@ -208,7 +208,8 @@ def limits_in(run: Run, limits: Limits | None = None) -> Limits:
     return limits
 
 
-def _brief_in(journal: Journal) -> patterns.Brief:
+def brief_in(journal: Journal) -> patterns.Brief:
+    """Return the brief of a run, with the slots of an external agent's session."""
     run, brief = journal.run, brief_of(journal.run)
     is_session = run.pattern == EXTERNAL
     return replace(brief, slots=slots_of(run, journal.steps.values())) if is_session else brief
@@ -229,7 +230,7 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     if run.has_values:
         await in_database(pseudonyms_of, run)
-    brief = _brief_in(journal)
+    brief = brief_in(journal)
     limits = brief.limits
     if limits.outlasts_outages and not outlasts_outages:
         limits = replace(limits, outlasts_outages=False)
