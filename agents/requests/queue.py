@@ -249,10 +249,12 @@ class _Inbox:
         for row in self.rows:
             key = row.fold if self.is_folded else row.escalation.pk
             found.setdefault(row.group, {}).setdefault(key, []).append(row)
-        return [
-            _Section("" if at is None else GROUPS[at], self.line.groups[at], [*folds.values()])
-            for at, folds in found.items()
-        ]
+        sections = []
+        for at, folds in found.items():
+            shown = sum(map(len, folds.values()))  # a request may have come since they were counted
+            count = max(self.line.groups.get(at, 0), shown)
+            sections.append(_Section("" if at is None else GROUPS[at], count, [*folds.values()]))
+        return sections
 
 
 def inbox_of(
