@@ -371,10 +371,10 @@ function step(by) {
 }
 
 function narrow(field = "input:not([type=hidden])") {
-  const filter = document.querySelector("#narrow");
-  if (!filter) return false;
-  filter.open = true;
-  filter.querySelector(field).focus();
+  const target = document.querySelector(`#narrow ${field}`);
+  if (!target) return false;
+  target.closest("#narrow").open = true;
+  target.focus();
   return true;
 }
 

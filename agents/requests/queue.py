@@ -54,6 +54,7 @@ from agents.requests.words import (
     outcome,
     sent_since,
     told_apart_by,
+    why_of,
 )
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
@@ -366,7 +367,7 @@ def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
             act=act(e, _name(e)),
             asked=_request_text(e),
             granted=_grant_text(e),
-            why=e.review["deciding"]["sentence"],
+            why=why_of(e),
             subject=_name(e) or e.run.subject_label or "Nobody",
             number=f"#{e.subject_key}" if _name(e) else "",
             about=told_apart_by(e),

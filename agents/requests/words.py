@@ -48,6 +48,7 @@ from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title, tools_at
 from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
 from agents.sdk.facts import Origin
+from agents.shell.event_words import ASK_REASONS
 from agents.shell.formats import CHIPS, WORDS, mark
 from agents.shell.refusal import Refused
 from agents.tools import (
@@ -651,6 +652,17 @@ def comparisons(escalation: Escalation) -> list[Comparison]:
             told if here is not None or not text else replace(told, origin="", quote=SafeString(""))
         )
     return found
+
+
+def why_of(escalation: Escalation) -> str:
+    """Return why a person is asked, in words that fit a line of a list."""
+    if escalation.approval_id:
+        return "1 of 2 approved"
+    deciding, amount = escalation.review["deciding"], escalation.amount_minor
+    limit, is_amount = deciding["limit"], deciding["observed"] == amount
+    if amount and limit and is_amount and deciding.get("unit") == escalation.currency:
+        return f"{format_money(amount - limit, escalation.currency)} over the limit"
+    return capfirst(ASK_REASONS.get(deciding["reason"], "")) or str(deciding["sentence"])
 
 
 def mark_of(escalation: Escalation) -> str:
