@@ -383,7 +383,7 @@ document.addEventListener("htmx-before-swap", (event) => {
   if (!event.detail.tasks.some((task) => task.target instanceof Element && task.target.id === "waiting")) return;
   asking ??= setTimeout(() => {
     asking = null;
-    refresh(["#views", "#queue"]);
+    follow(["#views", "#queue"]);
   }, 300);
 });
 

@@ -85,6 +85,14 @@ function announce(fresh) {
   if (news && document.querySelector("#dform")) fresh.querySelector("#deciding").prepend(news);
 }
 
+// What was announced is asked for until an answer comes.
+async function follow(parts) {
+  if (!(await refresh(parts))) setTimeout(follow, POLL, parts);
+}
+
+let asked = 0;
+const shown = {}; // by part, the number of the request whose answer it shows
+
 // Asks for the page's content and takes over only the parts that are named.
 async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
@@ -94,13 +102,16 @@ async function refresh(parts) {
   const address = new URL(live.dataset.address ?? location.href, location.href);
   const newest = document.querySelector("#queue")?.dataset.newest;
   if (newest) address.searchParams.set("since", newest);
+  const number = ++asked;
   const answer = await fetch(address, { headers }).catch(() => null);
-  if (!answer || !answer.ok) return false;
+  const page = answer?.ok ? await answer.text().catch(() => null) : null;
+  if (page === null) return false;
   if (answer.headers.has("HX-Redirect")) location.assign(answer.headers.get("HX-Redirect"));
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = new DOMParser().parseFromString(page, "text/html");
   for (const part of present) {
     const node = fresh.querySelector(part);
-    if (!node) continue;
+    if (!node || shown[part] > number) continue; // a later answer came first
+    shown[part] = number;
     keepNotice(part, node);
     keepForm(part, node);
     renewForm(part, node);
@@ -203,7 +214,7 @@ if (live) {
     htmx.trigger(live, "open");
   });
   // What belongs to who reads it is not sent, only that it changed.
-  live.addEventListener("card", () => refresh(["#card", "#evidence", ".queuepage > #strip"]));
+  live.addEventListener("card", () => follow(["#card", "#evidence", ".queuepage > #strip"]));
   let later = null;
   live.addEventListener("activity", () => {
     later ??= setTimeout(() => {
@@ -211,7 +222,7 @@ if (live) {
       const parts = ["#overview", "#runs", "#boards"].filter((part) => document.querySelector(part));
       const busy = parts.filter((part) => part !== "#overview" && isInUse(document.querySelector(part)));
       busy.forEach((part) => hold(part));
-      refresh(parts.filter((part) => !busy.includes(part)));
+      follow(parts.filter((part) => !busy.includes(part)));
     }, 500);
   });
   // Access has ended: the page itself knows what to say about it.

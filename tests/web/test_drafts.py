@@ -1,5 +1,6 @@
 """A person's draft is kept whatever happens to the request, and sent by nobody else."""
 
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -8,7 +9,7 @@ from functools import partial
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from agents.engine.turns import answering
 from agents.models import Escalation
@@ -87,6 +88,22 @@ def test_a_draft_outlives_the_request(
     page.locator("#draft button").last.click()  # discards it
     page.reload()
     expect(page.locator("#draft")).to_have_count(0)
+
+
+def test_card_shows_the_newest_answer(page: Page, open_one: Escalation, ada: User) -> None:
+    """An answer that is lost is asked for again, and one that comes late changes nothing."""
+    address = re.compile(r"/approvals/\d+/(\?|$)")
+    late: list[tuple[Route, APIResponse]] = []
+    page.route(address, lambda route: late.append((route, route.fetch())), times=1)
+    sharing.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
+    expect(page.locator("#queue")).to_contain_text("ada")  # asked for after the card
+    page.route(address, lambda route: route.abort(), times=1)
+    decide(open_one, ada)
+
+    expect(page.locator("#draft")).to_contain_text("Your draft was not sent")
+    late[0][0].fulfill(response=late[0][1])
+    page.evaluate("() => fetch(location.href).then((answer) => answer.text())")  # comes after it
+    expect(page.locator("#draft")).to_contain_text("Your draft was not sent")
 
 
 def test_empty_form_goes_with_the_request(page: Page, open_one: Escalation, ada: User) -> None:
