@@ -1,10 +1,11 @@
 """The queue: each view holds what it promises, pages through all of it, and counts it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -101,6 +102,20 @@ def test_every_request_is_on_one_page_in_each_order(
     every = keys()
 
     assert walk(scene, f"order={order}") == [every[place] for place in places]
+
+
+def test_a_request_that_moves_while_others_are_counted_is_shown(scene: Scene) -> None:
+    first, now = keys()[0], timezone.now()
+    Escalation.objects.update(expires_at=now + timedelta(days=3))
+
+    def move(execute: Callable[..., object], statement: str, *rest: object) -> object:
+        answer = execute(statement, *rest)
+        if "GROUP BY" in statement:
+            Escalation.objects.filter(pk=first).update(expires_at=now + timedelta(minutes=5))
+        return answer
+
+    with connection.execute_wrapper(move):
+        assert numbers_in(client_of(scene.rita).get(reverse("approvals")).text)[0] == first
 
 
 @pytest.mark.proves("I45")
