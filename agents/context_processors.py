@@ -18,15 +18,7 @@ from agents.overview.subjects import subjects_in_words
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
 from agents.runs import kill_switch
-from agents.shell.access import (
-    AUDITS,
-    DECIDES,
-    LAUNCHES,
-    has_agents,
-    parts_of,
-    person,
-    stopped_workspaces,
-)
+from agents.shell import access
 from agents.shell.formats import is_in_utc
 from agents.shell.pages import HtmxRequest, lead, page_of
 
@@ -48,8 +40,8 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
     }
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return around
-    user = person(request)
-    parts = parts_of(user)
+    user = access.person(request)
+    parts = access.parts_of(user)
     mine = [part.workspace_id for part in parts]
     return {
         **around,
@@ -57,16 +49,16 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         # A page may pass its own count.
         **_suspended(request, parts),
         "waiting": cache(lambda: waiting_in(mine, user.pk, at=timezone.now())),
-        "stops": cache(lambda: kill_switch.standing(*stopped_workspaces(user))),
+        "stops": cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
-        "has_agents": any(map(has_agents, parts)),
+        "has_agents": any(map(access.has_agents, parts)),
         "first_steps": cache(lambda: first_steps(user)),
-        "may_launch": any(part.role in LAUNCHES for part in parts),
+        "may_launch": any(part.role in access.LAUNCHES for part in parts),
         "may_see_figures": any(
-            part.role in (*DECIDES, Role.AUDITOR) or getattr(part, "is_lead", False)
+            part.role in (*access.DECIDES, Role.AUDITOR) or getattr(part, "is_lead", False)
             for part in parts
         ),
-        "may_audit": any(part.role in AUDITS for part in parts),
+        "may_audit": any(part.role in access.AUDITS for part in parts),
         "subjects": cache(lambda: subjects_in_words(user)),
     }
 

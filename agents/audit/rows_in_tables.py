@@ -14,6 +14,7 @@ from django.apps import apps
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from agents import models
 from agents.core.decisions import REPLY
 from agents.core.json_forms import sha256
 from agents.core.limits import BadPolicy
@@ -21,25 +22,6 @@ from agents.core.redact import NAME, Pseudonyms, names_in
 from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
-from agents.models import (
-    AgentKey,
-    Approval,
-    Archive,
-    Effect,
-    Escalation,
-    ExternalAgent,
-    Invitation,
-    KillSwitch,
-    MaskedValue,
-    Membership,
-    NotificationPreference,
-    PolicyVersion,
-    Run,
-    SignOnGroup,
-    Team,
-    Tombstone,
-    Workspace,
-)
 from agents.models.belonging import has_own_book, references
 from agents.models.runs import (
     ValuesLocked,
@@ -60,21 +42,21 @@ from agents.sdk.values import Money, show
 _REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
 
 
-def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
+def rows_of_runs(runs: Collection[models.Run]) -> dict[UUID, Rows]:
     """Return the rows of each run by name, in a fixed number of queries."""
     rows: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
-    mine = Run.objects.filter(pk__in=rows)
+    mine = models.Run.objects.filter(pk__in=rows)
     for pk, _, stray in _strays(mine):
         rows[pk]["run"] |= stray
     for pk, book, own in mine.exclude(has_own_book()).values_list("pk", "book", "workspace__book"):
         rows[pk]["run"]["its book"] = Derived(book, own)
     erased = {run.pk for run in runs if run.is_emptied}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == _REPLAYED}
-    escalations = Escalation.objects.filter(run__in=runs).select_related(
+    escalations = models.Escalation.objects.filter(run__in=runs).select_related(
         *("decided_by", "claimed_by", "step", "run", "assigned_to", "assigned_team")
     )
     escalations = escalations.prefetch_related("snoozes__user")
-    writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
+    writes = models.Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
     effects = list(writes.defer("step__reply", "review__reply", "review__asked").order_by("pk"))
     held = list(escalations.order_by("pk"))
     values = _values_of_calls(runs, [*held, *effects])
@@ -84,11 +66,13 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         if _is_closed_untold(escalation) and escalation.pk not in carried_out:
             del row["not_carried_out"]
         rows[escalation.run_id][f"escalation {escalation.pk}"] = row | values[escalation]
-    for pk, run_id, stray in _strays(Escalation.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(models.Escalation.objects.filter(run__in=runs)):
         rows[run_id][f"escalation {pk}"] |= stray
-    for approval in Approval.objects.filter(run__in=runs).select_related("by").order_by("pk"):
+    for approval in (
+        models.Approval.objects.filter(run__in=runs).select_related("by").order_by("pk")
+    ):
         rows[approval.run_id][f"approval {approval.pk}"] = _approval(approval)
-    for pk, run_id, stray in _strays(Approval.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(models.Approval.objects.filter(run__in=runs)):
         rows[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, desk in DESKS.items():
@@ -100,7 +84,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
             row.pop("took_place", None)
         rows[effect.run_id][f"effect {effect.key}"] = row
     names = {effect.pk: f"effect {effect.key}" for effect in effects}
-    for pk, run_id, stray in _strays(Effect.objects.filter(run__in=runs)):
+    for pk, run_id, stray in _strays(models.Effect.objects.filter(run__in=runs)):
         rows[run_id][names[pk]] |= stray
     return rows
 
@@ -110,7 +94,7 @@ def _strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
 
     Each comes with the keys of the row and of its run.
     """
-    is_run = rows.model is Run
+    is_run = rows.model is models.Run
     for leads, home in references(rows.model):
         name, _, of = leads.partition("__")
         wrong = rows.filter(**{f"{name}__isnull": False}).exclude(**{leads: F(home)})
@@ -118,7 +102,7 @@ def _strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
             yield pk, run, {f"{of} of its {name}": Derived(str(there), str(here))}
 
 
-def rows_of_workspace(workspace: Workspace) -> Rows:
+def rows_of_workspace(workspace: models.Workspace) -> Rows:
     """Return a workspace's own rows: policies, people, kill switches."""
     policy, book = workspace.policy, workspace.book
     row: Row = {"slug": workspace.slug, "policy": policy.number if policy else None}
@@ -127,14 +111,14 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     if policy:
         row["workspace of its policy"] = Derived(policy.workspace_id, workspace.pk)
     row["is_demo"] = Derived(workspace.is_demo, book.is_isolated)
-    others = Workspace.objects.filter(book=book).exclude(pk=workspace.pk).order_by("pk")
+    others = models.Workspace.objects.filter(book=book).exclude(pk=workspace.pk).order_by("pk")
     row["others with its book"] = Derived(list(others.values_list("slug", flat=True)), [])
     rows: Rows = {"workspace": row}
-    for version in PolicyVersion.objects.filter(workspace=workspace).order_by("number"):
+    for version in models.PolicyVersion.objects.filter(workspace=workspace).order_by("number"):
         digest = sha256(version.document)
         row = {"sha256": digest, "sha256 beside it": Derived(version.sha256, digest)}
         rows[f"policy {version.number}"] = row
-    members = Membership.objects.filter(workspace=workspace).select_related("user")
+    members = models.Membership.objects.filter(workspace=workspace).select_related("user")
     device = TOTPDevice.objects.filter(user=OuterRef("user"), confirmed=True)
     for member in members.annotate(has_factor=Exists(device)).order_by("pk"):
         rows[f"member {member.user.get_username()}"] = {
@@ -143,7 +127,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "grants": member.grants,
             "second_factor": member.has_factor,
         }
-    teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
+    teams = models.Team.objects.filter(workspace=workspace).select_related("lead__user")
     for team in teams.prefetch_related("members__user").order_by("pk"):
         parts = [*team.members.all()]
         lead = [team.lead] if team.lead else []
@@ -155,14 +139,16 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
                 [p.pk for p in (*parts, *lead) if p.workspace_id != workspace.pk], []
             ),
         }
-    for group in SignOnGroup.objects.filter(workspace=workspace).order_by("pk"):
+    for group in models.SignOnGroup.objects.filter(workspace=workspace).order_by("pk"):
         given = {"role": group.role, "teams": group.teams, "desk_limits": group.limits}
         rows[f"group {group.value}"] = given
-    for made in Invitation.objects.filter(workspace=workspace).select_related("team"):
+    for made in models.Invitation.objects.filter(workspace=workspace).select_related("team"):
         slug = made.team.slug if made.team else ""
         rows[f"invitation {made.pk}"] = {"role": made.role, "team": slug, "state": made.state}
     for agent in (
-        ExternalAgent.objects.filter(workspace=workspace).select_related("owner").order_by("pk")
+        models.ExternalAgent.objects.filter(workspace=workspace)
+        .select_related("owner")
+        .order_by("pk")
     ):
         rows[f"agent {agent.name}"] = {
             "desk": agent.desk,
@@ -170,7 +156,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "is_paused": agent.paused_at is not None,
         }
     ours = Q(agent__workspace=workspace) | Q(workspace=workspace)
-    keys = AgentKey.objects.filter(ours).select_related("agent")
+    keys = models.AgentKey.objects.filter(ours).select_related("agent")
     for key in keys.order_by("pk"):
         rows[f"agent key {key.prefix}"] = {
             "agent": key.agent.name if key.agent else "",
@@ -178,7 +164,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "expires_at": key.expires_at.isoformat(),
             "is_revoked": key.revoked_at is not None,
         }
-    for archive in Archive.objects.filter(workspace=workspace).order_by("pk"):
+    for archive in models.Archive.objects.filter(workspace=workspace).order_by("pk"):
         stand = _digest_of_archive(archive.pk)
         rows[f"archive {archive.number}"] = {
             "before": archive.before.isoformat(),
@@ -188,9 +174,11 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "seq": archive.seq,
             "its tombstones": Derived(stand, (archive.runs, archive.tombstones)),
         }
-    for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
+    for switch in models.KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}
-    preferences = NotificationPreference.objects.filter(workspace=workspace).select_related("user")
+    preferences = models.NotificationPreference.objects.filter(workspace=workspace).select_related(
+        "user"
+    )
     for one in preferences.order_by("pk"):
         whose = one.user.get_username() if one.user else ""
         rows[f"notifications {whose}".rstrip()] = {
@@ -213,7 +201,7 @@ def without_intent() -> Iterator[str]:
         yield from _without_intent_at(desk)
 
 
-def _run(run: Run) -> Row:
+def _run(run: models.Run) -> Row:
     row: Row = {
         "launched_by": run.launched_by.get_username(),
         "agent": run.agent.name if run.agent else None,
@@ -247,7 +235,7 @@ def _run(run: Run) -> Row:
     return row
 
 
-def _escalation(escalation: Escalation, is_erased: bool) -> Row:
+def _escalation(escalation: models.Escalation, is_erased: bool) -> Row:
     by, reply = escalation.decided_by, escalation.step.reply
     to, team = escalation.assigned_to, escalation.assigned_team
     claimed_by, until = escalation.claimed_by, escalation.claimed_until
@@ -292,7 +280,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     return row | _digest("action_sha256", escalation.action)
 
 
-def _approval(approval: Approval) -> Row:
+def _approval(approval: models.Approval) -> Row:
     """Return a first approval's row; erased texts are in no event and are not compared."""
     columns = ("account", "at", "is_simulated", "granted_minor", "currency", "resource")
     row: Row = {name: getattr(approval, name) for name in (*columns, "patch", "comment")}
@@ -300,7 +288,7 @@ def _approval(approval: Approval) -> Row:
     return row | {"action_sha256": approval.action_sha256}
 
 
-def _effect(effect: Effect, is_erased: bool) -> Row:
+def _effect(effect: models.Effect, is_erased: bool) -> Row:
     row: Row = {"tool": effect.tool, "amount_minor": effect.amount_minor, "state": effect.state}
     row |= {"currency": effect.currency}
     row |= {"escalation": effect.escalation_id, "intended_at": effect.intended_at}
@@ -317,7 +305,7 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
     return row | _about(effect, _action(effect, effect.args))
 
 
-def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
+def _about(row: models.Effect | models.Escalation, action: Json, patch: Json = None) -> Row:
     """Return a row's subject, resource and amount beside those derived from its action.
 
     `patch` holds the arguments that a person set, perhaps another resource. If the tool is gone or
@@ -342,7 +330,7 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
     return {f"its {name}": Derived(getattr(row, name), value) for name, value in named.items()}
 
 
-def _is_closed_untold(escalation: Escalation) -> bool:
+def _is_closed_untold(escalation: models.Escalation) -> bool:
     """Tell whether an approval was not executed, from before events recorded that.
 
     The migration that added the column filled it with the run's end.
@@ -353,7 +341,7 @@ def _is_closed_untold(escalation: Escalation) -> bool:
     return is_granted and escalation.not_carried_out == code
 
 
-def _action(effect: Effect, args: Json) -> Json:
+def _action(effect: models.Effect, args: Json) -> Json:
     return {"kind": "tool", "name": effect.tool, "args": args}
 
 
@@ -372,34 +360,36 @@ _LOCKED = "not readable without the key of the stored values"
 
 
 def _values_of_calls(
-    runs: Collection[Run], calls: Collection[Escalation | Effect]
-) -> Mapping[Escalation | Effect, Row]:
+    runs: Collection[models.Run], calls: Collection[models.Escalation | models.Effect]
+) -> Mapping[models.Escalation | models.Effect, Row]:
     """Return a column for each call of these runs that says whether its values are there.
 
     The rows' runs get their values in the same one query, for whatever is derived from a call.
     """
     known, of_key = _pseudonyms(runs), {run.pk: run for run in runs}
-    rows: dict[Escalation | Effect, Row] = {}
+    rows: dict[models.Escalation | models.Effect, Row] = {}
     for call in calls:
         names, run = known[call.run_id], of_key[call.run_id]
         give_pseudonyms(call.run, names or Pseudonyms(naming(run.workspace_id)))
         needed = (
-            [call.action.get("args"), call.patch] if isinstance(call, Escalation) else call.args
+            [call.action.get("args"), call.patch]
+            if isinstance(call, models.Escalation)
+            else call.args
         )
         rows[call] = {} if run.is_emptied else _column(run, names, needed)
     return rows
 
 
-def _pseudonyms(runs: Collection[Run]) -> Mapping[UUID, Pseudonyms | None]:
+def _pseudonyms(runs: Collection[models.Run]) -> Mapping[UUID, Pseudonyms | None]:
     """Return the names that each run can resolve; None where the key is missing."""
-    rows: dict[UUID, list[MaskedValue]] = defaultdict(list)
+    rows: dict[UUID, list[models.MaskedValue]] = defaultdict(list)
     holders = [run.pk for run in runs if run.has_values]
-    for row in MaskedValue.objects.filter(run__in=holders) if holders else ():
+    for row in models.MaskedValue.objects.filter(run__in=holders) if holders else ():
         rows[row.run_id].append(row)
     return {run.pk: _read(run, rows[run.pk]) for run in runs}
 
 
-def _read(run: Run, rows: Collection[MaskedValue]) -> Pseudonyms | None:
+def _read(run: models.Run, rows: Collection[models.MaskedValue]) -> Pseudonyms | None:
     try:
         known = dict(read_values(run.workspace_id, rows))
     except ValuesLocked:
@@ -407,7 +397,7 @@ def _read(run: Run, rows: Collection[MaskedValue]) -> Pseudonyms | None:
     return Pseudonyms(naming(run.workspace_id), known)
 
 
-def _column(run: Run, names: Pseudonyms | None, needed: Json) -> Row:
+def _column(run: models.Run, names: Pseudonyms | None, needed: Json) -> Row:
     try:
         wanted = sorted(set(names_in(needed))) if NAME in run.limits.redaction.values() else []
     except BadPolicy:
@@ -424,7 +414,7 @@ def _column(run: Run, names: Pseudonyms | None, needed: Json) -> Row:
 
 
 def _traces_at(
-    desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
+    desk: Desk, effects: Sequence[models.Effect], erased: Collection[UUID]
 ) -> Mapping[str, dict[str, Json]]:
     """Return the rows of the desk's books for its effects, as columns of the record, by key."""
     traces: dict[str, dict[str, Json]] = {}
@@ -441,7 +431,7 @@ def _traces_at(
 
 
 def _trace(
-    tool: DeskTool, effect: Effect, rows: Sequence[Booked], is_erased: bool
+    tool: DeskTool, effect: models.Effect, rows: Sequence[Booked], is_erased: bool
 ) -> dict[str, Json]:
     trace: dict[str, Json] = {"took_place": any(row.is_done for row in rows)}
     args = {tool.subject: effect.subject_key, tool.resource: effect.resource}
@@ -470,7 +460,7 @@ def _without_intent_at(desk: Desk) -> Iterator[str]:
     for tool in desk.tools.values():
         if tool.booked is None:
             continue
-        mine = Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))
+        mine = models.Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))
         # Other keys, such as those of entries made by hand, belong to no run.
         lost = tool.booked.rows.filter(~Exists(mine), **{f"{tool.booked.key}__contains": ":"})
         keys = lost.order_by("pk").values_list(tool.booked.key, flat=True)
@@ -509,7 +499,7 @@ def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
 
 def _digest_of_archive(archive: int) -> tuple[int, str]:
     """Return the number and digest of an archive's tombstones."""
-    rows = Tombstone.objects.filter(archive=archive).order_by("run")
+    rows = models.Tombstone.objects.filter(archive=archive).order_by("run")
     return digest_of(rows.values_list("run", "event_count", "head_hash", "sha256").iterator())
 
 

@@ -8,14 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agents.core.requests import Json
-from agents.sdk.desk_patterns import (
-    SourcesFound,
-    are_names,
-    fields_fit,
-    is_count,
-    is_share,
-    is_word,
-)
+from agents.sdk import desk_patterns
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 # Seconds that a demo's sources take: for their first call in a run, and for later ones. The
@@ -33,22 +26,22 @@ _NEEDED = {
 def contract_of(unit: str) -> Callable[[Json], bool]:
     """Return the check of a source's findings."""
     known: dict[str, Any] = {
-        f"gross_sales_{unit}": is_count,
-        "orders": is_count,
-        f"aov_{unit}": is_count,
-        "failed_payment_rate": is_share,
-        "chargeback_alerts": is_count,
-        "gateway_incident": is_word,
-        "low_stock_skus": are_names,
-        "out_of_stock_skus": are_names,
-        "restock_eta_days": is_count,
-        "warning": is_word,
+        f"gross_sales_{unit}": desk_patterns.is_count,
+        "orders": desk_patterns.is_count,
+        f"aov_{unit}": desk_patterns.is_count,
+        "failed_payment_rate": desk_patterns.is_share,
+        "chargeback_alerts": desk_patterns.is_count,
+        "gateway_incident": desk_patterns.is_word,
+        "low_stock_skus": desk_patterns.are_names,
+        "out_of_stock_skus": desk_patterns.are_names,
+        "restock_eta_days": desk_patterns.is_count,
+        "warning": desk_patterns.is_word,
     }
-    return fields_fit(known)
+    return desk_patterns.fields_fit(known)
 
 
 def figures_of(
-    found: SourcesFound, unit: str, has: Callable[[Mapping[str, Json], str], bool]
+    found: desk_patterns.SourcesFound, unit: str, has: Callable[[Mapping[str, Json], str], bool]
 ) -> dict[str, Json]:
     """Return the facts of the day, its health, and what failed or is missing.
 

@@ -14,15 +14,8 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.engine.turns.answering import SILENT
+from agents.external import sessions
 from agents.external.calls import WAITING, ProposedCall, call_of, outcome_of_call, with_integers
-from agents.external.sessions import (
-    ask_person,
-    content_key,
-    has_intent,
-    keyed_digest,
-    lock_run,
-    propose,
-)
 from agents.models import AgentCall, ExternalAgent, Run
 from agents.patterns.external import EXECUTED, NOT_EXECUTED, UNKNOWN
 from agents.sdk.desk import tools_at
@@ -61,7 +54,7 @@ def reference_of(agent: ExternalAgent, subject: str) -> str:
 
     A session closed for silence is followed by a new one.
     """
-    own = f"mcp-{keyed_digest(['subject', agent.pk, subject])[:16]}-"
+    own = f"mcp-{sessions.keyed_digest(['subject', agent.pk, subject])[:16]}-"
     mine = Run.objects.filter(agent=agent, reference__startswith=own)
     last = mine.order_by("-created_at", "-pk").first()
     if last is None or last.stop_reason != SILENT:
@@ -77,10 +70,10 @@ def propose_content(
     A read is repeated, unless the last one is unanswered or was decided by a person.
     """
     tools, name = tools_at(run.desk), _named(run.desk, name)
-    key = content_key(run, [name, with_integers(run.desk, name, args)])
+    key = sessions.content_key(run, [name, with_integers(run.desk, name, args)])
     if name in tools and not tools[name].writes:
         key = _look_key(agent, run, key)
-    return propose(
+    return sessions.propose(
         agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at, traceparent=traceparent
     )
 
@@ -108,8 +101,8 @@ def ask_content(
     *, agent: ExternalAgent, run: Run, question: str, choices: Sequence[str], at: datetime
 ) -> ProposedCall:
     """Put a question to a person, or find the identical one. Raises Refused, Run.DoesNotExist."""
-    key = content_key(run, [question, list(choices)])
-    return ask_person(
+    key = sessions.content_key(run, [question, list(choices)])
+    return sessions.ask_person(
         agent=agent, run_id=run.pk, key=key, question=question, choices=choices, at=at
     )
 
@@ -132,7 +125,7 @@ def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime)
     if outcome["proposed"] is None:
         raise Refused("not_again", f"What call {call_id} was has been erased.")
     name, args = _named(run.desk, str(outcome["tool"])), outcome["proposed"]
-    return propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
+    return sessions.propose(agent=agent, run_id=run.pk, key=key, name=name, args=args, at=at)
 
 
 def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
@@ -141,13 +134,13 @@ def standing_of(call: ProposedCall, agent: ExternalAgent) -> Standing:
     So "nothing was executed" holds when it is read. Raises DoesNotExist.
     """
     with transaction.atomic():
-        run = lock_run(agent, call.run.pk)
+        run = sessions.lock_run(agent, call.run.pk)
         row = AgentCall.objects.get(pk=call.row.pk)
         now = ProposedCall(row, run, call.is_new)
         outcome = outcome_of_call(now)
         if outcome["status"] != WAITING:
             return Standing(now, outcome)
-        if has_intent(now):
+        if sessions.has_intent(now):
             return Standing(now, outcome | {"status": UNKNOWN})
         return Standing(now, outcome)
 

@@ -11,12 +11,7 @@ from django.utils import timezone
 
 from agents.core.money import with_unit
 from agents.db.driver import is_of_a_lock
-from agents.engine.runtime.database import (
-    DatabaseTooOld,
-    check_not_too_old,
-    database_time,
-    pending_migrations,
-)
+from agents.engine.runtime import database
 
 BAD_USAGE = 2  # or a setting that cannot be used
 REFUSED = 3  # or not as it should be
@@ -71,7 +66,7 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
 def _seconds_apart() -> float:
     """Return by how much this host's clock is ahead of the database's; 0 if unreachable."""
     try:
-        return (timezone.now() - database_time()).total_seconds()
+        return (timezone.now() - database.database_time()).total_seconds()
     except DatabaseError:
         return 0
 
@@ -79,9 +74,9 @@ def _seconds_apart() -> float:
 def _behind(name: str) -> str:
     """Say how the database is older than a command needs; "" if it is not, or is unreachable."""
     try:
-        check_not_too_old()
-        count = 0 if name in _UPGRADE else pending_migrations()
-    except DatabaseTooOld as old:
+        database.check_not_too_old()
+        count = 0 if name in _UPGRADE else database.pending_migrations()
+    except database.DatabaseTooOld as old:
         return str(old)
     except DatabaseError:
         return ""

@@ -16,14 +16,7 @@ from django.utils import timezone
 from agents.core.notifications import Hours, Kind, Mode, mode_of
 from agents.models import Delivery, Membership, NotificationPreference, Role
 from agents.models.notifications import RECIPIENTS
-from agents.notifications.channels import (
-    channel_of,
-    channel_of_member,
-    channels_of_members,
-    chosen_workspace,
-    page_frame,
-    tabs,
-)
+from agents.notifications import channels
 from agents.notifications.fan_out import KEPT, set_preference
 from agents.notifications.messages import BREAK_GLASS, INVITATION, NOTICES, TEST
 from agents.shell import access, refusal
@@ -62,12 +55,12 @@ def prefer(request: HttpRequest) -> HttpResponse:
 
 
 def _preferences(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
-    user, known = access.person(request), channels_of_members()
+    user, known = access.person(request), channels.channels_of_members()
     boards = list(_boards(user, access.parts_of(user)))
     own = {board["channel"] for board in boards if not board["is_for_all"]}
     shown = {
         "nav": "notifications",
-        "tabs": tabs(),
+        "tabs": channels.tabs(),
         "boards": boards,
         "channels": known,
         "where": [one.where(user) for one in known if one.name in own],
@@ -94,7 +87,7 @@ def _boards(user: User, parts: Sequence[Membership]) -> Iterator[dict[str, Any]]
                 **{name: _clock(getattr(row, name)) for name in (*_TIMES, "digest_at")},
                 "hears_all": own is not None and whose is not None and own.hears_all,
                 "zone": row.zone,
-                "channel": channel_of_member(row.channel).name,
+                "channel": channels.channel_of_member(row.channel).name,
             }
 
 
@@ -143,12 +136,12 @@ def _clock(minute: int | None) -> str:
 @page
 def deliveries(request: HttpRequest) -> HttpResponse:
     """List deliveries with their results, newest first."""
-    workspace = chosen_workspace(request)
+    workspace = channels.chosen_workspace(request)
     sent = Delivery.objects.filter(workspace=workspace)
     sent = sent.select_related(*RECIPIENTS, "notification")
     listed = Keyset().page(sent, request.GET.get("before", ""), _LOG_PAGE)
     shown = {
-        **page_frame(request, workspace),
+        **channels.page_frame(request, workspace),
         "lines": [log_line(row) for row in listed.rows],
         "older": listed.older,
         "kept": KEPT.days,
@@ -160,5 +153,5 @@ def log_line(row: Delivery) -> dict[str, Any]:
     """Return a row of the log in words. Expects its recipient and notification loaded."""
     role, state = CHIPS["delivery"][row.state]
     what = _TITLES.get(row.notification.kind, row.notification.kind)
-    to = channel_of(row).recipient(row)
+    to = channels.channel_of(row).recipient(row)
     return {"delivery": row, "what": what, "to": to, "role": role, "state": state}

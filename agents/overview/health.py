@@ -24,16 +24,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database import DatabaseTooOld, pending_migrations, prove_writable
 from agents.engine.tools.letters import letters_told, untold_effects
-from agents.engine.upkeep.daily import (
-    FAULTS,
-    OF_RUNS,
-    WANTING,
-    code_of,
-    is_wanting,
-    runs_ended_since,
-    summed_until,
-    uses,
-)
+from agents.engine.upkeep import daily
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
 log = logging.getLogger(__name__)
@@ -185,10 +176,10 @@ def _runs() -> Iterator[Metric]:
 
     Empty states are included, so that alerts have a series. Past days come from stored counts.
     """
-    since, none = summed_until(CaseDay), Value("")
-    ended = runs_ended_since(since) if since else Run.objects.exclude(ended_at=None)
+    since, none = daily.summed_until(CaseDay), Value("")
+    ended = daily.runs_ended_since(since) if since else Run.objects.exclude(ended_at=None)
     going = Run.objects.filter(state__in=set(RunState) - ENDED)
-    days = CaseDay.objects.filter(outcome__in=OF_RUNS)
+    days = CaseDay.objects.filter(outcome__in=daily.OF_RUNS)
     rows = days.values_list("outcome", none).annotate(n=Sum("count")).order_by()
     counts: Counter[str] = Counter()
     for state, reason, count in rows.union(
@@ -197,8 +188,8 @@ def _runs() -> Iterator[Metric]:
         all=True,
     ):
         counts[state if "." in state else f"run.{state}"] += count
-        if state == RunState.STOPPED and is_wanting(reason):
-            counts[f"stop.{code_of(reason)}"] += count
+        if state == RunState.STOPPED and daily.is_wanting(reason):
+            counts[f"stop.{daily.code_of(reason)}"] += count
     family = GaugeMetricFamily("opsconsole_runs", "Runs by state.", labels=["state"])
     for state in RunState:
         family.add_metric([state.value], counts[f"run.{state}"])
@@ -208,8 +199,8 @@ def _runs() -> Iterator[Metric]:
         "Runs that stopped for want of a model's answer, or because a budget was used up.",
         labels=["reason"],
     )
-    for reason in WANTING:
-        if reason in (*FAULTS, *BUDGETS) or counts[f"stop.{reason}"]:
+    for reason in daily.WANTING:
+        if reason in (*daily.FAULTS, *BUDGETS) or counts[f"stop.{reason}"]:
             family.add_metric([reason], counts[f"stop.{reason}"])
     yield family
 
@@ -234,7 +225,7 @@ def _models() -> Iterator[Metric]:
     cost = CounterMetricFamily(
         "opsconsole_model_cost_usd", "Cost of answers whose price is known.", labels=["model"]
     )
-    for use in uses():
+    for use in daily.uses():
         model = use["model"]
         calls.add_metric([model], use["calls"])
         for kind, column in (("input", "in"), ("output", "out"), ("lost", "lost")):

@@ -6,19 +6,7 @@ from agents.core.actions import Task, plan_schema, read_plan
 from agents.core.json_forms import args_hash
 from agents.core.limits import Limits
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
-from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import (
-    NoReply,
-    Steps,
-    answer_to,
-    block_for,
-    block_reason,
-    blocks_of,
-    expect_readable,
-    final_answer,
-    nonblank_text,
-    say_until_usable,
-)
+from agents.patterns import Brief, Notes, pattern, steps
 
 _PLAN, _FINALIZE = "plan", "finalize"
 _OUT_OF_TIME, _OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
@@ -33,36 +21,41 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
     if brief.scope is None or brief.figures is None:  # launched at a desk without a report
         raise Stop("no_report_scope", phase="plan")
-    plan = yield from say_until_usable(lambda: _make_plan(brief, notes), notes, brief.limits)
+    plan = yield from steps.say_until_usable(lambda: _make_plan(brief, notes), notes, brief.limits)
     lines = yield from dispatch(plan, brief.limits)
     _write_down(lines, notes)
     _stop_where_work_is_missing(plan, lines)
     expected = dict.fromkeys([*brief.limits.required, *(task["worker"] for task in plan)])
     aggregate = brief.figures(notes.history, list(expected))
-    written = yield from say_until_usable(
+    written = yield from steps.say_until_usable(
         lambda: _write_brief(brief, notes, aggregate), notes, brief.limits
     )
     return {**written, "plan": plan, "aggregate": aggregate}
 
 
-def _make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
+def _make_plan(brief: Brief, notes: Notes) -> steps.Steps[list[Task]]:
     """Split the work into tasks, and check and review the plan before any task starts."""
     allowed, most = brief.limits.proposable, brief.limits.max_steps
-    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=_PLAN)}
+    inputs = {
+        "goal": brief.goal,
+        **brief.scope,
+        "max_tasks": most,
+        **steps.blocks_of(notes, step=_PLAN),
+    }
     schema = plan_schema(brief.specs, allowed=allowed, max_tasks=most)
     guide = brief.guidance(schema=schema, tools=allowed)
-    with expect_readable(_PLAN):
-        text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
+    with steps.expect_readable(_PLAN):
+        text = yield from steps.answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
         tasks = read_plan(text, specs=brief.specs, allowed=allowed, max_tasks=most)
     plan = {"kind": "plan", "tasks": tasks}
     review = yield Review("plan/review", plan)
     if not review["allows"]:
         end = Stop(f"invalid_plan:{review['deciding']['reason']}", phase="plan", raw_plan=plan)
-        raise block_for(end, _PLAN, plan, review)
+        raise steps.block_for(end, _PLAN, plan, review)
     return list(review["action"]["tasks"])
 
 
-def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
+def dispatch(plan: Sequence[Task], limits: Limits) -> steps.Steps[list[Json]]:
     """Give each task to its worker, several at once. Return a line for each, as planned."""
     allowed = allowances(len(plan), limits)
     flows = {
@@ -93,7 +86,7 @@ def _work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
     action = {"kind": "tool", "name": task["worker"], "args": task["args"]}
     review = yield Review("review", action)
     if not review["allows"] or review["action"] != action:
-        return _line(task, attempts=0, failed=block_reason(review))
+        return _line(task, attempts=0, failed=steps.block_reason(review))
     for attempt in range(1, attempts + 1):
         if attempt > allowed:
             return _line(task, attempts=attempt, failed=_OUT_OF_DISPATCHES)
@@ -157,20 +150,20 @@ def _stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> 
         )
 
 
-def _write_brief(brief: Brief, notes: Notes, aggregate: Json) -> Steps[Json]:
+def _write_brief(brief: Brief, notes: Notes, aggregate: Json) -> steps.Steps[Json]:
     """Write the brief from the aggregate, and review it against the aggregate."""
     inputs = brief.as_models_see(
-        {"goal": brief.goal, "aggregate": aggregate, **blocks_of(notes, step=_FINALIZE)}
+        {"goal": brief.goal, "aggregate": aggregate, **steps.blocks_of(notes, step=_FINALIZE)}
     )
     request = Ask(_FINALIZE, "reporter", inputs, as_json=False, guide=brief.guidance())
-    with expect_readable(_FINALIZE):
+    with steps.expect_readable(_FINALIZE):
         try:
-            text = yield from nonblank_text(request, phase=_FINALIZE, aggregate=aggregate)
-        except NoReply as silence:  # findings are kept, even if a budget ran out
-            raise NoReply(silence.reason, phase=_FINALIZE, aggregate=aggregate) from None
+            text = yield from steps.nonblank_text(request, phase=_FINALIZE, aggregate=aggregate)
+        except steps.NoReply as silence:  # findings are kept, even if a budget ran out
+            raise steps.NoReply(silence.reason, phase=_FINALIZE, aggregate=aggregate) from None
     action = {"kind": "brief", "answer": text, "aggregate": aggregate}
     review = yield Review("finalize/review", action)
     if not review["allows"]:
-        end = Stop(block_reason(review), phase=_FINALIZE, aggregate=aggregate, brief=text)
-        raise block_for(end, _FINALIZE, {"kind": "brief", "answer": text}, review)
-    return final_answer(review["action"])
+        end = Stop(steps.block_reason(review), phase=_FINALIZE, aggregate=aggregate, brief=text)
+        raise steps.block_for(end, _FINALIZE, {"kind": "brief", "answer": text}, review)
+    return steps.final_answer(review["action"])

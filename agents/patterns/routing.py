@@ -8,19 +8,7 @@ from agents.core.json_forms import args_hash
 from agents.core.limits import Limits
 from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
-from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import (
-    Steps,
-    answer_to,
-    block_for,
-    block_reason,
-    blocks_of,
-    expect_readable,
-    final_answer,
-    nonblank_text,
-    say_until_usable,
-    stop,
-)
+from agents.patterns import Brief, Notes, pattern, steps
 
 _RECENT = 3  # attempts that the router is shown
 _STATUSES = ("needs_reroute", "done")  # a specialist's possible answers
@@ -40,10 +28,10 @@ def routing(brief: Brief, notes: Notes) -> Flow:
     refused: list[str] = []
     for attempt in range(1, limits.max_steps + 1):
         one = partial(_attempt_route, brief, notes, attempt, refused)
-        route, seen = yield from say_until_usable(one, notes, limits)
+        route, seen = yield from steps.say_until_usable(one, notes, limits)
         if seen["status"] == "done":
             closing = partial(_closing_answer, brief, notes, route)
-            return (yield from say_until_usable(closing, notes, limits))
+            return (yield from steps.say_until_usable(closing, notes, limits))
         refused = forbidden([*refused, route["target"]], limits)
 
     person = (yield from hand_over(brief, notes)) if limits.hand_over else {}
@@ -52,14 +40,14 @@ def routing(brief: Brief, notes: Notes) -> Flow:
 
 def _attempt_route(
     brief: Brief, notes: Notes, attempt: int, refused: list[str]
-) -> Steps[tuple[Route, Json]]:
+) -> steps.Steps[tuple[Route, Json]]:
     """Choose a specialist and give them the case. Return the route and their answer."""
     allowed = brief.limits.proposable
     guide = brief.guidance(schema=route_schema(allowed), tools=allowed)
     inputs = _situation(brief, notes, attempt, refused)
-    with expect_readable(attempt):
+    with steps.expect_readable(attempt):
         request = Ask(f"{attempt}/route", "router", inputs, guide=guide)
-        text = yield from answer_to(request, phase="route")
+        text = yield from steps.answer_to(request, phase="route")
         route = read_route(text, allowed=allowed, forbidden=refused)
     seen = yield from delegate(Delegation(attempt, route, notes), brief.limits)
     return route, seen
@@ -90,7 +78,7 @@ def _situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> 
                 "last_observation": last["observation"] if last else None,
             },
             "recent_history": history[-_RECENT:],
-            **blocks_of(notes),
+            **steps.blocks_of(notes),
         }
     )
 
@@ -120,7 +108,7 @@ class Delegation:
     def refuse(self, reason: str) -> Stop:
         """Close this attempt as refused, and return the Stop for it."""
         self.line(ok=False, stop_reason=reason)
-        return stop(reason, phase="delegate", route=self.route)
+        return steps.stop(reason, phase="delegate", route=self.route)
 
     def saw(self, observation: Json, *, ok: bool) -> None:
         """Close this attempt with the specialist's answer."""
@@ -143,13 +131,13 @@ class Delegation:
         )
 
 
-def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
+def delegate(delegation: Delegation, limits: Limits) -> steps.Steps[Json]:
     """Give one ticket to one specialist, through policy and gateway. Return their answer."""
     label, action = str(delegation.attempt), delegation.action
     review = yield Review(f"{label}/review", action)
     if not review["allows"] or review["action"] != action:
         end = delegation.refuse(f"supervisor_block:{review['deciding']['reason']}")
-        raise block_for(end, delegation.attempt, action, review)
+        raise steps.block_for(end, delegation.attempt, action, review)
     try:
         seen = yield Use(f"{label}/delegate", action["name"], action["args"], review["key"])
     except Failed as error:
@@ -179,22 +167,22 @@ def _in_contract(seen: Json) -> bool:
     return seen.get("status") in _STATUSES
 
 
-def _closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
+def _closing_answer(brief: Brief, notes: Notes, route: Route) -> steps.Steps[Json]:
     """Write the answer from the specialist's evidence, and review it against that."""
     told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
-    inputs = brief.as_models_see({**told_of, **blocks_of(notes, step=_FINALIZE)})
+    inputs = brief.as_models_see({**told_of, **steps.blocks_of(notes, step=_FINALIZE)})
     request = Ask(_FINALIZE, "responder", inputs, as_json=False, guide=brief.guidance())
-    with expect_readable(_FINALIZE):
-        text = yield from nonblank_text(request, phase=_FINALIZE, route=route)
+    with steps.expect_readable(_FINALIZE):
+        text = yield from steps.nonblank_text(request, phase=_FINALIZE, route=route)
     final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:
-        end = Stop(block_reason(review), phase=_FINALIZE, route=route, action=final)
-        raise block_for(end, _FINALIZE, final, review)
-    return {"selected_route": route["target"], **final_answer(review["action"])}
+        end = Stop(steps.block_reason(review), phase=_FINALIZE, route=route, action=final)
+        raise steps.block_for(end, _FINALIZE, final, review)
+    return {"selected_route": route["target"], **steps.final_answer(review["action"])}
 
 
-def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
+def hand_over(brief: Brief, notes: Notes) -> steps.Steps[Json]:
     """Wait until a person takes the case or gives a reason why nobody will. Return their answer."""
     tried = [
         {"target": past["route"]["target"], "reason": past["observation"].get("reason")}

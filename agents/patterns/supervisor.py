@@ -14,29 +14,7 @@ from agents.core.money import to_model_units, with_unit
 from agents.core.request_kinds import ACTION, LETTER
 from agents.core.requests import TAKE, Ask, Await, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.states import claims_deed
-from agents.patterns import Brief, Notes, pattern, proposes_again
-from agents.patterns.steps import (
-    FROM_VERSION,
-    NOT_NAMED,
-    NOTHING_DONE,
-    Blocked,
-    NoReply,
-    Steps,
-    block_for,
-    block_of,
-    block_reason,
-    blocks_of,
-    dialogue_of,
-    earlier_block,
-    expect_readable,
-    final_answer,
-    next_proposal,
-    nonblank_text,
-    reports_error,
-    stop,
-    tell,
-    told_of,
-)
+from agents.patterns import Brief, Notes, pattern, proposes_again, steps
 
 _RECENT = 3  # steps that the worker is shown
 _NAMED = 20  # steps of which it sees tool and decision: all 200 would make the questions quadratic
@@ -61,45 +39,47 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     limits = brief.limits
     schema = action_schema(brief.specs, proposable=limits.proposable, bound=brief.bound)
     guide = brief.guidance(schema=schema, tools=limits.proposable)
-    row: Blocked | None = None  # the first block since the last execution
-    undone: Blocked | None = None  # the first of these that an answer cannot replace
+    row: steps.Blocked | None = None  # the first block since the last execution
+    undone: steps.Blocked | None = None  # the first of these that an answer cannot replace
     for step in range(1, limits.max_steps + 1):
-        inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
+        inputs, dialogue = situation(brief, notes), steps.dialogue_of(brief, notes)
         request = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
         try:
-            with expect_readable(step):
+            with steps.expect_readable(step):
                 action = yield from propose(request, brief, notes)
             if _is_empty_end(action, brief, notes):
                 action = yield from _ask_about_end(step, action, guide, brief, notes)
             _check_calls(step, action, brief, notes)
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
-        except Blocked as block:
-            counted = block.counted(notes) if brief.question_version >= FROM_VERSION else block
+        except steps.Blocked as block:
+            counted = (
+                block.counted(notes) if brief.question_version >= steps.FROM_VERSION else block
+            )
             row = counted.put_to_agent(notes, limits, row=row)
             undone = undone or (block if _is_undone(block, brief, notes) else None)
             continue
-        except NoReply as end:
+        except steps.NoReply as end:
             raise (row.end_without(end) if row else end) from None
         if turn.action["kind"] == "final":
             turn.close({"status": "final"}, failed=undone is not None)
             if undone:
-                raise undone.with_all(notes.blocks).with_answer(final_answer(turn.action))
-            return final_answer(turn.action)
+                raise undone.with_all(notes.blocks).with_answer(steps.final_answer(turn.action))
+            return steps.final_answer(turn.action)
         row = None
         # A read does not make up for a reply that nobody could read.
         if turn.action["name"] not in brief.reads or (undone and "action" in undone.details):
             undone = None
-        turn.close(seen, failed=limits.reference.errors_fail and reports_error(seen))
+        turn.close(seen, failed=limits.reference.errors_fail and steps.reports_error(seen))
 
     if not limits.reference.finalize:
         raise Stop("max_steps")
     return (yield from _closing_answer(brief, notes))
 
 
-def propose(request: Ask, brief: Brief, notes: Notes) -> Steps[Action]:
+def propose(request: Ask, brief: Brief, notes: Notes) -> steps.Steps[Action]:
     """Return the agent's next proposal. Raises Stop("invalid_action:…")."""
-    text = yield from next_proposal(request, notes, phase="worker")
+    text = yield from steps.next_proposal(request, notes, phase="worker")
     return read_action(text, specs=brief.specs, proposable=brief.limits.proposable)
 
 
@@ -110,7 +90,11 @@ def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
     about a call that cannot be made.
     """
     limits = brief.limits
-    if action["kind"] == "final" or not limits.max_blocks or brief.question_version < FROM_VERSION:
+    if (
+        action["kind"] == "final"
+        or not limits.max_blocks
+        or brief.question_version < steps.FROM_VERSION
+    ):
         return
     made = [past["executed_action"] for past in notes.history]
     of_tool = [call for call in made if call["name"] == action["name"]]
@@ -122,16 +106,16 @@ def _check_calls(step: int, action: Action, brief: Brief, notes: Notes) -> None:
         reason, block = "loop_detected:signature_repeat", "repeated"
     else:
         return
-    end = stop(reason, phase="execution", action=action)
-    raise block_of(end, step, action, block, calls=with_unit(most, "calls"))
+    end = steps.stop(reason, phase="execution", action=action)
+    raise steps.block_of(end, step, action, block, calls=with_unit(most, "calls"))
 
 
 def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
     """Tell whether to ask about an answer that claims a deed, in a run without one."""
     writes = [name for name in brief.limits.proposable if name not in brief.reads]
-    if action["kind"] != "final" or not writes or brief.question_version < FROM_VERSION:
+    if action["kind"] != "final" or not writes or brief.question_version < steps.FROM_VERSION:
         return False
-    is_asked = len([block for block in notes.blocks if block["rule"] == NOTHING_DONE])
+    is_asked = len([block for block in notes.blocks if block["rule"] == steps.NOTHING_DONE])
     used = {past["executed_action"]["name"] for past in notes.history}
     if is_asked >= brief.limits.max_empty_ends or notes.blocks or used - set(brief.reads):
         return False
@@ -140,13 +124,13 @@ def _is_empty_end(action: Action, brief: Brief, notes: Notes) -> bool:
 
 def _ask_about_end(
     step: int, end: Action, guide: Json, brief: Brief, notes: Notes
-) -> Steps[Action]:
+) -> steps.Steps[Action]:
     """Give the agent the ledger's content, and return its next proposal.
 
     If that is missing or unreadable, its first end counts.
     """
-    tell(notes, {"step": step, "action": end, **told_of("nothing_done")})
-    inputs, dialogue = situation(brief, notes), dialogue_of(brief, notes)
+    steps.tell(notes, {"step": step, "action": end, **steps.told_of("nothing_done")})
+    inputs, dialogue = situation(brief, notes), steps.dialogue_of(brief, notes)
     request = Ask(f"{step}/propose", "worker", inputs, guide=guide, dialogue=dialogue)
     try:
         return (yield from propose(request, brief, notes))
@@ -161,7 +145,7 @@ def _made_up_terms(turn: "ProposalTurn", review: Json) -> list[str]:
     done.
     """
     notes = turn.notes
-    if not notes.was_required or any(block["rule"] == NOT_NAMED for block in notes.blocks):
+    if not notes.was_required or any(block["rule"] == steps.NOT_NAMED for block in notes.blocks):
         return []
     facts = review["facts"]
     made_up = [one["name"] for one in facts.get("doubts", ()) if one["origin"] == "nobody"]
@@ -170,7 +154,7 @@ def _made_up_terms(turn: "ProposalTurn", review: Json) -> list[str]:
     return [name.removesuffix("_minor") for name in made_up]
 
 
-def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
+def _is_undone(block: steps.Blocked, brief: Brief, notes: Notes) -> bool:
     """Tell whether a block prevented a call that an answer cannot replace.
 
     A read can be replaced, and so can a call that was made before. Proposals that a person sent
@@ -179,30 +163,30 @@ def _is_undone(block: Blocked, brief: Brief, notes: Notes) -> bool:
     """
     if block.reason == _SENT_BACK:
         return False
-    if block.block["rule"] == NOT_NAMED:
+    if block.block["rule"] == steps.NOT_NAMED:
         return False
     if "action" in block.details:
         action = block.details["action"]
         is_call = action["kind"] == "tool" and action["name"] not in brief.reads
         return is_call and not any(
-            past["action"] == action and not reports_error(past["observation"])
+            past["action"] == action and not steps.reports_error(past["observation"])
             for past in notes.history
         )
     proposal = str(block.details.get("raw_action"))
     return any(tool in proposal for tool in brief.limits.proposable if tool not in brief.reads)
 
 
-def _closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
+def _closing_answer(brief: Brief, notes: Notes) -> steps.Steps[Json]:
     """Write a closing text, and review it like any other answer."""
     inputs = brief.as_models_see({"goal": brief.goal, "history": notes.history})
-    text = yield from nonblank_text(
+    text = yield from steps.nonblank_text(
         Ask("finalize", "writer", inputs, as_json=False), phase="finalize"
     )
     final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:
-        raise Stop(block_reason(review), phase="finalize", action=final)
-    return final_answer(review["action"])
+        raise Stop(steps.block_reason(review), phase="finalize", action=final)
+    return steps.final_answer(review["action"])
 
 
 def situation(brief: Brief, notes: Notes) -> Json:
@@ -229,7 +213,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
             }
             for past in history[-_RECENT:]
         ],
-        **seen({**more, **blocks_of(notes)}),
+        **seen({**more, **steps.blocks_of(notes)}),
     }
 
 
@@ -284,16 +268,16 @@ class ProposalTurn:
         """Close this step as refused, and return the Stop for it."""
         comment = {"human_approval": self.person} if self.person else {}
         self.line(ok=False, stop_reason=reason, **comment)
-        return stop(reason, phase=phase, action=self.action)
+        return steps.stop(reason, phase=phase, action=self.action)
 
-    def block(self) -> Blocked:
+    def block(self) -> steps.Blocked:
         """Close this step as blocked by its review, and return the block.
 
         After a person's approval the agent is not asked again: the run ends.
         """
-        end = self.refuse(block_reason(self.review), "supervisor")
+        end = self.refuse(steps.block_reason(self.review), "supervisor")
         by_person = self.person is not None
-        return block_for(end, self.step, self.action, self.review, is_final=by_person)
+        return steps.block_for(end, self.step, self.action, self.review, is_final=by_person)
 
     def close(self, observation: Json, *, failed: bool = False) -> None:
         """Close this step as executed."""
@@ -320,7 +304,7 @@ class ProposalTurn:
         )
 
 
-def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]:
+def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> steps.Steps[Json]:
     """Complete a turn and return the tool's result; an answer is only reviewed.
 
     A call for an external agent begins once that agent takes it.
@@ -341,7 +325,7 @@ def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> Steps[Json]
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
 
 
-def _clear_action(turn: ProposalTurn) -> Steps[str]:
+def _clear_action(turn: ProposalTurn) -> steps.Steps[str]:
     """Get a turn's action approved by policy and, if needed, a person. Return the review's key.
 
     A person's decision covers only the shown action: as they leave it, it is reviewed again with
@@ -367,17 +351,17 @@ def _clear_action(turn: ProposalTurn) -> Steps[str]:
         granted, times_asked = (yield from wait_for_decision(turn, review)), times_asked + 1
 
 
-def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
+def wait_for_decision(turn: ProposalTurn, review: Json) -> steps.Steps[str]:
     """Wait for a person and apply their changes to the turn's action. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that an outsider would read
     kind = (LETTER if letter else ACTION).stored
-    if turn.person is None and earlier_block(turn.notes, turn.action):
+    if turn.person is None and steps.earlier_block(turn.notes, turn.action):
         end = turn.refuse(_SENT_BACK, "human_approval")
-        raise block_of(end, turn.step, turn.action, "same_again")
+        raise steps.block_of(end, turn.step, turn.action, "same_again")
     if turn.person is None and (terms := _made_up_terms(turn, review)):
-        end = turn.refuse(block_reason(review), "supervisor")
+        end = turn.refuse(steps.block_reason(review), "supervisor")
         named = " and its ".join(terms)
-        raise block_of(end, turn.step, turn.action, "not_named", terms=named)
+        raise steps.block_of(end, turn.step, turn.action, "not_named", terms=named)
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     except Failed as error:
@@ -392,7 +376,7 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     if decision["decision"] == "sent_back":
         end = turn.refuse(_SENT_BACK, "human_approval")
         comment = decision["comment"]
-        raise block_of(end, turn.step, turn.action, "by_person", comment=comment)
+        raise steps.block_of(end, turn.step, turn.action, "by_person", comment=comment)
     if not turn.person["approved"]:
         raise turn.refuse(REFUSED[decision["decision"]], "human_approval")
     return str(decision["key"])

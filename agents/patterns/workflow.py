@@ -3,45 +3,11 @@
 import re
 from dataclasses import dataclass, field
 
+from agents.core import checkpoints, workflows
 from agents.core.actions import action_schema, read_action
-from agents.core.checkpoints import (
-    ASK_HUMAN,
-    CONTINUE,
-    HALT,
-    Assessment,
-    Commitment,
-    UnreadableReply,
-    Verdict,
-    evidence,
-    is_of_policy,
-    no_assessment,
-    no_commitment,
-    object_in,
-    printable_text,
-    question_by_person,
-    question_of,
-    read_assessment,
-    read_commitment,
-    read_verdict,
-    reconcile,
-    text_of,
-)
 from agents.core.json_forms import sha256
 from agents.core.request_kinds import OUTPUT, QUESTION
 from agents.core.requests import Ask, Escalate, Flow, FlowOutcome, Json, Review, Say, Stop, Together
-from agents.core.workflows import (
-    Agent,
-    BadWorkflow,
-    Supervision,
-    Workflow,
-    WorkflowStep,
-    bind_parameters,
-    cap_of,
-    check_workflow,
-    fields_in,
-    fill_variables,
-    read_workflow,
-)
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.steps import (
     FROM_VERSION,
@@ -74,18 +40,18 @@ def workflow(brief: Brief, notes: Notes) -> Flow:
         course = StepRun(work, mode, notes)
         end = yield from (_run_supervised(course) if mode else _run_unsupervised(course))
         output = outputs[step.name] = _output_of(end)
-        values |= {step.name: output, **fields_in(output, step.outputs)}
+        values |= {step.name: output, **workflows.fields_in(output, step.outputs)}
     fields = {name: values[name] for s, _ in declared.steps for name in s.outputs if name in values}
     return {"outputs": {**outputs, **fields}, "failures": failures, **final_answer(end)}
 
 
-def _declared_workflow(brief: Brief) -> tuple[Workflow, dict[str, str]]:
+def _declared_workflow(brief: Brief) -> tuple[workflows.Workflow, dict[str, str]]:
     """Return the document and the values of its parameters. Raises Stop("bad_workflow")."""
     try:
-        declared = read_workflow(brief.workflow)
-        values = bind_parameters(declared, brief.inputs)
-        check_workflow(declared, brief.limits, tools=brief.specs)
-    except BadWorkflow as error:
+        declared = workflows.read_workflow(brief.workflow)
+        values = workflows.bind_parameters(declared, brief.inputs)
+        workflows.check_workflow(declared, brief.limits, tools=brief.specs)
+    except workflows.BadWorkflow as error:
         raise Stop("bad_workflow", error=str(error)) from None
     return declared, values
 
@@ -123,17 +89,17 @@ def _run_supervised(course: "StepRun") -> Steps[Json]:
         course.work.correction = correction
 
 
-def _commit_to_step(course: "StepRun") -> Steps[Commitment]:
+def _commit_to_step(course: "StepRun") -> Steps[checkpoints.Commitment]:
     """COMMIT: ask the agent to declare its intentions. A failure is noted and ends nothing."""
     inputs = course.work.inputs(tools=list(course.work.step.tools))
     guide = course.work.brief.guidance(tools=course.work.step.tools)
     request = Ask(f"{course.work.label}/commit", "committer", inputs, guide=guide)
     try:
-        made = read_commitment((yield from answer_to(request, phase=COMMIT)))
+        made = checkpoints.read_commitment((yield from answer_to(request, phase=COMMIT)))
     except Stop as end:
         if not end.details:  # a budget of the run, which applies to every phase
             raise
-        made = no_commitment(end.reason)
+        made = checkpoints.no_commitment(end.reason)
     course.line(COMMIT, ok=made.given, confidence=made.confidence)
     yield course.say("checkpoint.committed", confidence=made.confidence, given=made.given)
     return made
@@ -145,18 +111,18 @@ def _run_round(course: "StepRun") -> "Steps[StepRound]":
     course.line(EXECUTE)
     now = StepRound(course.rounds, output, {"answer": output})
     now.assessment = yield from _assess_round(course, now)
-    now.triggers = reconcile(course.commitment, now.assessment)
+    now.triggers = checkpoints.reconcile(course.commitment, now.assessment)
     if not course.work.brief.limits.reference.self_reported:
         now.reviewed, claim = yield from _review_output(course, output)
         now.output = _output_of(now.reviewed)
         used = [call["name"] for call in course.work.calls_made]
-        now.triggers += evidence(course.commitment, used=used, claim=claim)
+        now.triggers += checkpoints.evidence(course.commitment, used=used, claim=claim)
     course.line(RECONCILE, ok=not now.triggers, triggers=now.triggers)
     yield course.say("drift.reconciled", triggers=now.triggers)
     return now
 
 
-def _assess_round(course: "StepRun", now: "StepRound") -> Steps[Assessment]:
+def _assess_round(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Assessment]:
     """POST: ask the agent to compare its work with its commitment."""
     pre = course.commitment.as_json()
     brief, calls = course.work.brief, course.work.calls_made
@@ -164,11 +130,11 @@ def _assess_round(course: "StepRun", now: "StepRound") -> Steps[Assessment]:
     inputs = course.work.inputs(commitment=pre, output=now.output, done=done)
     request = Ask(f"{course.work.label}/post", "assessor", inputs, guide=brief.guidance())
     try:
-        assessment = read_assessment((yield from answer_to(request, phase=POST)))
+        assessment = checkpoints.read_assessment((yield from answer_to(request, phase=POST)))
     except Stop as end:
         if not end.details:
             raise
-        assessment = no_assessment(end.reason)
+        assessment = checkpoints.no_assessment(end.reason)
     course.line(POST, ok=assessment.met_commitment)
     met = assessment.met_commitment
     yield course.say("checkpoint.assessed", met_commitment=met, readable=assessment.readable)
@@ -197,7 +163,7 @@ _BUDGET_SPENT = "reorients_used_up"
 def _supervise(course: "StepRun", now: "StepRound") -> Steps[str]:
     """SUPERVISE: return "" if the output stands, else what to correct. Raises Stop."""
     course.note(now)
-    if course.mode is Supervision.BY_PERSON:
+    if course.mode is workflows.Supervision.BY_PERSON:
         return (yield from _by_person(course, now, OUTPUT.stored))
     if course.work.brief.limits.reference.self_reported and course.rounds == 1 and not now.triggers:
         return ""
@@ -209,15 +175,17 @@ def _by_model(course: "StepRun", now: "StepRound") -> Steps[str]:
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from _ask_judge(course, now)
     course.note(now)
-    if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
+    if verdict.word == checkpoints.CONTINUE and not any(
+        map(checkpoints.is_of_policy, now.triggers)
+    ):
         return ""
-    if verdict.word == CONTINUE:  # no judge overrules the policy's ruling on an output
+    if verdict.word == checkpoints.CONTINUE:  # no judge overrules the policy's ruling on an output
         return (yield from _by_person(course, now, OUTPUT.stored))
-    if verdict.word == HALT:
+    if verdict.word == checkpoints.HALT:
         yield course.say("step.halted", why=verdict.reason)
         sentence = f"halted by supervision: {verdict.reason}"
         raise work.stop("halted_by_supervision", sentence, phase=SUPERVISE)
-    if verdict.word == ASK_HUMAN:
+    if verdict.word == checkpoints.ASK_HUMAN:
         return (yield from _by_person(course, now, QUESTION.stored))
     if course.reorients < limits.max_reorients:
         course.reorients += 1
@@ -230,7 +198,7 @@ def _by_model(course: "StepRun", now: "StepRound") -> Steps[str]:
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
 
 
-def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[Verdict]:
+def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Verdict]:
     """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.inputs(
         commitment=course.commitment.as_json(),
@@ -244,8 +212,8 @@ def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[Verdict]:
     request = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
     failed = "supervise phase: supervise: model call: "
     text = yield from _text_by(course.work, request, phase=SUPERVISE, error=failed)
-    verdict = read_verdict(text)
-    course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
+    verdict = checkpoints.read_verdict(text)
+    course.line(SUPERVISE, ok=verdict.word == checkpoints.CONTINUE, verdict=verdict.word)
     yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
     return verdict
 
@@ -253,8 +221,8 @@ def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[Verdict]:
 def _by_person(course: "StepRun", now: "StepRound", kind: str) -> Steps[str]:
     """Wait for a person to approve this output (""), correct it (their words) or deny it."""
     work = course.work
-    asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
-    now.question = asked_why or question_by_person(now.triggers)
+    asked_why = checkpoints.question_of(now.verdict, now.triggers) if now.verdict else ""
+    now.question = asked_why or checkpoints.question_by_person(now.triggers)
     course.note(now)
     if not work.brief.limits.inbox:
         sentence = f"AskHuman verdict but no HumanCh wired: {now.question}"
@@ -303,7 +271,7 @@ class Work:
     """A step being executed, once or again: its inputs and its work so far."""
 
     brief: Brief
-    step: WorkflowStep
+    step: workflows.WorkflowStep
     values: dict[str, str]  # parameters, earlier outputs and their fields
     earlier: dict[str, str]  # outputs of the steps before it
     failures: dict[str, int]  # convergences that reached their cap
@@ -313,7 +281,7 @@ class Work:
 
     @property
     def instruction(self) -> str:
-        return fill_variables(self.step.description, self.values)
+        return workflows.fill_variables(self.step.description, self.values)
 
     @property
     def label(self) -> str:
@@ -362,7 +330,7 @@ def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) 
     guide = work.brief.guidance()
     request = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
     text = yield from _text_by(work, request, phase=EXECUTE)
-    return printable_text(text).strip()
+    return checkpoints.printable_text(text).strip()
 
 
 def _text_by(work: Work, request: Ask, *, phase: str, error: str = "") -> Steps[str]:
@@ -432,13 +400,13 @@ def _fan_out(work: Work) -> Steps[str]:
     outputs = {name: str(outcome.value) for name, outcome in ended.items()}
     if len(outputs) == 1:
         return next(iter(outputs.values()))
-    how = fill_variables(work.step.synthesis, work.values)
+    how = workflows.fill_variables(work.step.synthesis, work.values)
     inputs = work.inputs(answer_as="text", agent_outputs=outputs, synthesis=how)
     return (yield from _agent_text(work, f"{work.label}/synthesis", inputs))
 
 
-def _task(work: Work, agent: Agent) -> Flow:
-    task = fill_variables(agent.task, work.values) or work.instruction
+def _task(work: Work, agent: workflows.Agent) -> Flow:
+    task = workflows.fill_variables(agent.task, work.values) or work.instruction
     inputs = work.inputs(answer_as="text", agent=agent.name, task=task)
     return (yield from _agent_text(work, "task", inputs))
 
@@ -449,8 +417,8 @@ def _converge(work: Work) -> Steps[str]:
     The last non-empty text is the result; reaching the cap is noted, not an error.
     """
     try:
-        cap = cap_of(work.step, work.values)
-    except BadWorkflow as error:
+        cap = workflows.cap_of(work.step, work.values)
+    except workflows.BadWorkflow as error:
         raise Stop("bad_workflow", phase=EXECUTE, step=work.step.name, error=str(error)) from None
     so_far: list[str] = []
     by_word = work.brief.limits.reference.marker_word
@@ -471,9 +439,9 @@ def _converge(work: Work) -> Steps[str]:
 def _iteration(text: str) -> tuple[str, bool]:
     """Return the result in a reply and whether its agent is satisfied, which only true says."""
     try:
-        reply = object_in(text)
-        return text_of(reply, "result").strip(), reply.get("converged") is True
-    except UnreadableReply:
+        reply = checkpoints.object_in(text)
+        return checkpoints.text_of(reply, "result").strip(), reply.get("converged") is True
+    except checkpoints.UnreadableReply:
         return text, False
 
 
@@ -497,9 +465,9 @@ class StepRound:
     number: int
     output: str
     reviewed: Json = None  # the output as the policy allows it: its answer, and its note
-    assessment: Assessment = field(default_factory=Assessment)
+    assessment: checkpoints.Assessment = field(default_factory=checkpoints.Assessment)
     triggers: list[str] = field(default_factory=list)
-    verdict: Verdict | None = None
+    verdict: checkpoints.Verdict | None = None
     question: str = ""
     person: Json = None
     noted: dict[str, Json] = field(default_factory=dict)  # its entry in the history
@@ -530,9 +498,9 @@ class StepRun:
     """A step under way: its commitment, its rounds, and its notes."""
 
     work: Work
-    mode: Supervision
+    mode: workflows.Supervision
     notes: Notes
-    commitment: Commitment = field(default_factory=Commitment)
+    commitment: checkpoints.Commitment = field(default_factory=checkpoints.Commitment)
     rounds: int = 0
     reorients: int = 0
 

@@ -12,16 +12,9 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Role, Team, Workspace
 from agents.policies.words import RuleLine
+from agents.publishing import words
 from agents.publishing.faults import missing_rules
 from agents.publishing.versions import readable
-from agents.publishing.words import (
-    DeskPart,
-    LimitDifference,
-    LimitLine,
-    desk_parts,
-    differences,
-    lines,
-)
 from agents.shell import access
 from agents.shell.event_words import read_events
 from agents.shell.pages import page, whole_number
@@ -63,7 +56,7 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "has_rules": bool(whole.desks),
         "other": other,
         "against": against,
-        "between": differences(old, new) if old and new else [],
+        "between": words.differences(old, new) if old and new else [],
         "numbers": sorted({one.number for one in whole.history if one.version}),
         "newest": whole.newest if may_audit else None,
         "is_readable": bool(whole.topics),
@@ -103,7 +96,7 @@ class _Publication:
     number: int
     by: str  # "": the workspace was created with it
     at: datetime
-    changes: Sequence[LimitDifference]
+    changes: Sequence[words.LimitDifference]
     note: str  # why there are no changes to show, or ""
     why: str  # in the words of who published it; ""
     asked_by: str  # the admin who asked a second one to publish it; ""
@@ -116,8 +109,8 @@ class _VersionPage:
     workspace: Workspace
     version: PolicyVersion | None  # None: the workspace has no policy
     is_published: bool  # new runs follow it
-    topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] if the version cannot be read
-    desks: Sequence[DeskPart]
+    topics: Sequence[tuple[str, Sequence[words.LimitLine]]]  # [] if the version cannot be read
+    desks: Sequence[words.DeskPart]
     history: Sequence[_Publication]
     has_older: bool
 
@@ -139,8 +132,8 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> _VersionPage:
         workspace=workspace,
         version=version,
         is_published=version is not None and version.pk == workspace.policy_id,
-        topics=lines(limits) if limits else [],
-        desks=desk_parts(limits) if limits else [],
+        topics=words.lines(limits) if limits else [],
+        desks=words.desk_parts(limits) if limits else [],
         history=[_publication(event, before, versions, teams) for event, before in pairs][
             :PUBLISHED
         ],
@@ -216,7 +209,7 @@ def _publication(
     elif new is None or old is None:
         note = "This release cannot read one of the two versions, so what changed is not known."
     else:
-        changes = differences(old, new)
+        changes = words.differences(old, new)
         note = "" if changes else "No limit changed."
     why, asked_by = (str(event.facts.get(name) or "") for name in ("why", "asked_by"))
     about = (version, event.facts["number"], event.actor, event.at, changes, note)

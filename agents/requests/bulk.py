@@ -16,15 +16,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.text import capfirst
 
+from agents.core import money
 from agents.core.decisions import Decision
-from agents.core.money import (
-    BadAmount,
-    exponent,
-    format_money,
-    format_sums,
-    minor_of_text,
-    with_unit,
-)
 from agents.core.request_kinds import ACTION
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
@@ -167,14 +160,14 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
     for name, total in wanted.items():
         typed = request.POST.get(f"{_TOTAL}{name}", "").strip()
         try:
-            number = whole_number(typed) if name == _COUNT else minor_of_text(typed, name)
-        except BadAmount:
+            number = whole_number(typed) if name == _COUNT else money.minor_of_text(typed, name)
+        except money.BadAmount:
             number = None
-        shown = str(total) if name == _COUNT else format_money(total, name)
+        shown = str(total) if name == _COUNT else money.format_money(total, name)
         if number != total and typed not in (shown, shown.removeprefix(f"{name} ")):
             # The page that is shown again no longer lists what was decided in the meantime.
             left = [one for one in held if one.state == EscalationState.OPEN] or held
-            ticked = with_unit(len(left), "requests")
+            ticked = money.with_unit(len(left), "requests")
             sentence = f"You ticked {ticked}: {_in_words(totals(left))}. Type this total to go on."
             raise BadForm(f"{_TOTAL}{name}", sentence)
 
@@ -216,7 +209,7 @@ class _Candidate:
 
     @property
     def digits(self) -> int:
-        return 0 if self.measure == _COUNT else exponent(self.measure)
+        return 0 if self.measure == _COUNT else money.exponent(self.measure)
 
 
 @dataclass(frozen=True)
@@ -280,13 +273,13 @@ def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
     )
     rows = list(counted)
     of_money = [row for row in rows if shapes[0][0] == ACTION.stored and row["s"] is not None]
-    least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
-    most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
+    least = ", ".join(money.format_money(row["a"], row["currency"]) for row in of_money)
+    most = ", ".join(money.format_money(row["z"], row["currency"]) for row in of_money)
     candidates = _far_first(rows_in(queue, who, MOST_AT_ONCE), who)
     return _BulkPage(
         candidates,
         sum(row["n"] for row in rows),
-        format_sums((row["currency"], row["s"]) for row in of_money),
+        money.format_sums((row["currency"], row["s"]) for row in of_money),
         least,
         most,
         kind_of_request(candidates[0].row.escalation).refusals if candidates else (),
@@ -338,7 +331,9 @@ def totals(held: Iterable[Escalation]) -> dict[str, int]:
 
 def _in_words(sums_by_unit: Mapping[str, int]) -> str:
     """Return totals as people read them."""
-    sums = format_sums((name, minor) for name, minor in sums_by_unit.items() if name != _COUNT)
+    sums = money.format_sums(
+        (name, minor) for name, minor in sums_by_unit.items() if name != _COUNT
+    )
     count = f"{sums_by_unit[_COUNT]} without an amount" if _COUNT in sums_by_unit else ""
     return ", ".join(filter(None, (sums, count)))
 

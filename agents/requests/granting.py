@@ -18,14 +18,7 @@ from agents.core.requests import Json
 from agents.core.reviews import RulingKind, consent_of
 from agents.core.states import GRANTED, EscalationState
 from agents.db.driver import fetch_now
-from agents.engine.deciders import (
-    Roster,
-    demand_for,
-    held_tool,
-    parties_of,
-    people_who_may,
-    roster_of,
-)
+from agents.engine import deciders
 from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk.facts import calls_before, case_of, fetch_facts
 from agents.engine.desk.repeats import spellings_of
@@ -83,13 +76,13 @@ def grant(
     preview needs no lock. The refusal of an excessive amount names the tightest bound. Check for an
     `obstacle` before. `ahead` is the answer to the desk's look-up.
     """
-    tool = held_tool(escalation)
+    tool = deciders.held_tool(escalation)
     if patch is not None and (tool is None or not patch):
         raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
     if tool is None:
         return None
     run, args = escalation.run, escalation.action["args"]
-    check_demand(escalation, person, demand_for(escalation))
+    check_demand(escalation, person, deciders.demand_for(escalation))
     too_high = None
     if patch is not None:
         _check_masked(run, patch)
@@ -235,7 +228,7 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
 
     Used by form, API and command line alike.
     """
-    tool = held_tool(escalation)
+    tool = deciders.held_tool(escalation)
     if tool is None:
         return []
     try:
@@ -392,11 +385,11 @@ def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> 
     If two people must approve, neither may be a party to the run, even if the policy does not ask
     for four eyes.
     """
-    if demand.people > 1 and person.user_id in parties_of(escalation.run):
+    if demand.people > 1 and person.user_id in deciders.parties_of(escalation.run):
         raise Refused("four_eyes", own_words(escalation.run))
     if demand.teams is not None and not demand.admits(_teams_of(person)):
-        roster = roster_of(escalation)
-        able = people_who_may(escalation, roster)
+        roster = deciders.roster_of(escalation)
+        able = deciders.people_who_may(escalation, roster)
         raise Refused("above_tier", above_tier(escalation, demand, bool(able), roster))
 
 
@@ -406,7 +399,9 @@ def _teams_of(person: Membership) -> set[str]:
     return set(own.values_list("slug", flat=True))
 
 
-def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, roster: Roster) -> str:
+def above_tier(
+    escalation: Escalation, demand: Demand, is_anyone_able: bool, roster: deciders.Roster
+) -> str:
     """Return a sentence on who may approve instead of a person outside the tier."""
     number = f"policy v{escalation.run.policy.number}"
     if not demand.teams:

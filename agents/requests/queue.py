@@ -31,15 +31,8 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
+from agents.core import money
 from agents.core.decisions import demand_of, read_tiers
-from agents.core.money import (
-    PRICED_IN,
-    BadAmount,
-    format_sums,
-    minor_of_typed,
-    plain_amount,
-    split_currency,
-)
 from agents.core.request_kinds import ACTION, TEXT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
@@ -58,19 +51,8 @@ from agents.requests.words import (
 )
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
-from agents.shell import access
+from agents.shell import access, formats
 from agents.shell.access import spellings
-from agents.shell.formats import (
-    AMOUNTS,
-    WORDS,
-    day_begun,
-    desk_title,
-    of_amount,
-    read_amount,
-    rule_in_full,
-    spell_out,
-    standing_of,
-)
 from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, FormField, Keyset, Page, newest
 from agents.shell.pages import whole_number
 from agents.shell.refusal import time_here
@@ -118,7 +100,9 @@ class QueueAddress(Filter):
 
     @property
     def unreadable(self) -> Field | None:
-        amounts = (one for one in self.fields if one.name in AMOUNTS and one.name in self.given)
+        amounts = (
+            one for one in self.fields if one.name in formats.AMOUNTS and one.name in self.given
+        )
         return super().unreadable or (next(amounts) if self.doubt else None)
 
     @property
@@ -158,17 +142,17 @@ def read_queue(address: Mapping[str, str]) -> QueueAddress:
 def _plain_amounts(address: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """Return an address with its amounts in plain form, and why one cannot be read, or ""."""
     given, doubt = {name: text.strip() for name, text in address.items()}, ""
-    typed = {name: given[name] for name in AMOUNTS[:2] if given.get(name)}
-    named = next(filter(None, (split_currency(text)[0] for text in typed.values())), "")
+    typed = {name: given[name] for name in formats.AMOUNTS[:2] if given.get(name)}
+    named = next(filter(None, (money.split_currency(text)[0] for text in typed.values())), "")
     code = (given.get("currency") or named).upper()
     for name, text in typed.items():
         try:
-            minor = minor_of_typed(text, code or PRICED_IN)
-        except BadAmount as error:
+            minor = money.minor_of_typed(text, code or money.PRICED_IN)
+        except money.BadAmount as error:
             doubt = f"{str(error)[:1].upper()}{str(error)[1:]}."
             continue
-        if read_amount(text) is None:
-            given[name] = plain_amount(minor, code or PRICED_IN)
+        if formats.read_amount(text) is None:
+            given[name] = money.plain_amount(minor, code or money.PRICED_IN)
     if named and not doubt:
         given["currency"] = code
     return given, doubt
@@ -356,7 +340,7 @@ def expired_since(
 
 def _icon(escalation: Escalation) -> str:
     other = "arrow" if escalation.amount_minor is None else "money"
-    return WORDS["icons"].get(kind_of_request(escalation).tag, other)
+    return formats.WORDS["icons"].get(kind_of_request(escalation).tag, other)
 
 
 def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
@@ -507,7 +491,7 @@ class _Tally:
 
 def _tally(groups: Collection[_Group]) -> _Tally:
     asked = ((each["currency"], each["minor"]) for each in groups if each["asks_money"])
-    return _Tally(_count(groups), format_sums(asked))
+    return _Tally(_count(groups), money.format_sums(asked))
 
 
 def _count(groups: Iterable[_Group]) -> int:
@@ -528,7 +512,8 @@ def _group_in(queue: QueueAddress, who: "Reviewer") -> Case | Value:
     if queue.order != DEADLINE:
         return Value(None, output_field=IntegerField())
     is_running = Q(frozen_at__isnull=True)
-    tomorrow = day_begun(day_begun(who.at) + timedelta(hours=36))  # a day has 23 to 25 hours
+    noon = formats.day_begun(who.at) + timedelta(hours=36)  # a day has 23 to 25 hours
+    tomorrow = formats.day_begun(noon)
     return Case(
         When(_looks_first(who.at), then=_LOOK_FIRST),
         When(is_running & Q(expires_at__lte=who.at + timedelta(minutes=30)), then=_DUE),
@@ -746,10 +731,10 @@ _ASKS_MONEY = Q(kind=ACTION.stored)
 # Fields whose choices are the values of the newest waiting requests:
 _OFFERED = 200
 NAMED: Mapping[str, Callable[[str], str]] = {
-    "desk": desk_title,
+    "desk": formats.desk_title,
     "tool": tool_title,
-    "rule": rule_in_full,
-    "pattern": spell_out,
+    "rule": formats.rule_in_full,
+    "pattern": formats.spell_out,
 }
 
 
@@ -761,8 +746,8 @@ def _fits(queue: QueueAddress, who: Reviewer) -> Q:
             Q(run__subject_label__icontains=one) for one in spellings(subject, who.workspaces)
         )
         condition &= reduce(or_, labels, Q(subject_key=subject))
-    if given.keys() & set(AMOUNTS):
-        condition &= Q(amount_minor__isnull=False) & of_amount(given)
+    if given.keys() & set(formats.AMOUNTS):
+        condition &= Q(amount_minor__isnull=False) & formats.of_amount(given)
     if "age" in given:
         condition &= Q(created_at__lte=who.at - timedelta(minutes=queue.value("age")))
     if "due" in given:
@@ -844,7 +829,7 @@ class _JustDecided:
     @property
     def role(self) -> str:
         """Return what gives it its colour, as its chip's."""
-        return standing_of(self.escalation)[0]
+        return formats.standing_of(self.escalation)[0]
 
 
 def strip_of(user: User, key: str) -> _JustDecided | None:

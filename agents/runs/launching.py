@@ -24,15 +24,8 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import fetch_now, pipeline
 from agents.db.inserts import new_row
 from agents.engine.commit import Commit
+from agents.engine.desk import subjects
 from agents.engine.desk.company import DeskFailed
-from agents.engine.desk.subjects import (
-    UnknownSubject,
-    choose_scope,
-    find_subject,
-    in_words,
-    open_book,
-    scopes_of,
-)
 from agents.engine.ending import end_run
 from agents.engine.escalating import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact, redact_words
@@ -128,8 +121,8 @@ def launch(
     try:
         with transaction.atomic():
             about = DESKS[desk]
-            book_id = again_of.book_id if again_of else open_book(about, workspace, at)
-            key, label = find_subject(about, subject, book_id=book_id)
+            book_id = again_of.book_id if again_of else subjects.open_book(about, workspace, at)
+            key, label = subjects.find_subject(about, subject, book_id=book_id)
             run = new_row(
                 Run,
                 workspace=workspace,
@@ -162,7 +155,7 @@ def launch(
                 commit.say("run.queued", _launch_facts(run, published), by.get_username())
             ring(run.pk)
             return run
-    except UnknownSubject as error:
+    except subjects.UnknownSubject as error:
         raise Refused("unknown_subject", str(error)) from None
     except IntegrityError:
         return _already_launched(workspace, options.token)
@@ -243,13 +236,13 @@ def _scope(desk: str, book_id: int, pattern: str, goal: str, chosen: str) -> Jso
     if pattern != "orchestrator":
         return None
     try:
-        scopes = scopes_of(desk, book_id)
+        scopes = subjects.scopes_of(desk, book_id)
     except DeskFailed as error:
         raise Refused("no_numbers", f"{error}. The server's log has the details.") from None
     if not scopes:
         raise Refused("no_numbers", "This book has no daily figures to report on.")
-    if (scope := choose_scope(scopes, goal, chosen)) is None:
-        known = ", ".join(map(in_words, scopes[:_SHOWN]))
+    if (scope := subjects.choose_scope(scopes, goal, chosen)) is None:
+        known = ", ".join(map(subjects.in_words, scopes[:_SHOWN]))
         raise Refused("unknown_scope", f"There are no figures of {chosen!r}. There are: {known}.")
     return scope
 

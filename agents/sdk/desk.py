@@ -15,20 +15,9 @@ from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.reviews import Ruling
+from agents.sdk import declaration_checks
 from agents.sdk.adjustments import Change
 from agents.sdk.arguments import BadArguments, arguments_of, limit_fields
-from agents.sdk.declaration_checks import (
-    OF_CONSOLE,
-    OF_REPORTS,
-    check_desk_name,
-    check_limit_names,
-    check_plain,
-    check_rule_name,
-    check_takes,
-    check_tool,
-    check_tool_name,
-    type_of_facts,
-)
 from agents.sdk.demo import Past, Says, check_script
 from agents.sdk.desk_patterns import (
     DeskSource,
@@ -102,7 +91,7 @@ class Desk:
         numbers: str = "",
         is_replayed: bool = False,
     ) -> None:
-        check_desk_name(name)
+        declaration_checks.check_desk_name(name)
         if nobody not in NOBODY:
             raise TypeError(f"nobody is {' or '.join(map(repr, NOBODY))}, not {nobody!r}")
         if answers not in (WORDS, RECORD):
@@ -114,7 +103,7 @@ class Desk:
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
-        check_limit_names(one.name for one in self.limit_fields)
+        declaration_checks.check_limit_names(one.name for one in self.limit_fields)
         # The currency of plain-number amounts: `…_minor: Minor` here, `…_usd` to models, whose
         # prompts then know the tools. "": amounts are Money.
         self.numbers = numbers
@@ -151,8 +140,8 @@ class Desk:
 
         Facts with `sentences`, by name, vouch for them: a letter may say them.
         """
-        check_plain(gather)
-        self.gather, self.facts_type = gather, type_of_facts(gather)
+        declaration_checks.check_plain(gather)
+        self.gather, self.facts_type = gather, declaration_checks.type_of_facts(gather)
         return gather
 
     def fetch(self, send: F) -> F:
@@ -163,7 +152,7 @@ class Desk:
         `recorded` the amounts in minor units that the books have, whoever named them. It may have
         `choices`: of an argument that nobody named, the values for a person, each in words.
         """
-        check_plain(send)
+        declaration_checks.check_plain(send)
         self.send = send
         return send
 
@@ -174,7 +163,7 @@ class Desk:
         """
 
         def declare(ahead: F) -> F:
-            check_plain(ahead)
+            declaration_checks.check_plain(ahead)
             self.ahead, self.fresh = ahead, fresh
             return ahead
 
@@ -182,13 +171,13 @@ class Desk:
 
     def evidence(self, show: F) -> F:
         """Declare the evidence beside a call, from args, facts, limits and case."""
-        check_takes(show)
+        declaration_checks.check_takes(show)
         self.show = show
         return show
 
     def beside(self, show: F) -> F:
         """Declare what the books have next to a request: a function from HeldRequest to Beside."""
-        check_plain(show)
+        declaration_checks.check_plain(show)
         self.show_beside = show
         return show
 
@@ -214,7 +203,7 @@ class Desk:
         """Declare a tool. `more` are the other columns of DeskTool. Raises TypeError."""
 
         def declare(function: F) -> F:
-            check_plain(function)
+            declaration_checks.check_plain(function)
             arguments = replace(arguments_of(function), clean=clean)
             declared = DeskTool(
                 name=function.__name__,
@@ -230,7 +219,7 @@ class Desk:
                 is_plain=bool(self.numbers),
                 **more,
             )
-            check_tool(declared, self.tools.values())
+            declaration_checks.check_tool(declared, self.tools.values())
             declared = replace(
                 declared,
                 request=more.get("request") or question_of(declared),
@@ -275,10 +264,10 @@ class Desk:
         touches = kinds[kinds.index(every) :] if every else ()
 
         def declare(check: F) -> F:
-            check_rule_name(check.__name__)
+            declaration_checks.check_rule_name(check.__name__)
             name = f"{self.name}.{check.__name__}"
             own = DeskRule(
-                *(name, called, touches, check, check_takes(check)),
+                *(name, called, touches, check, declaration_checks.check_takes(check)),
                 *(title, stops or {}, asks or {}, floor),
             )
             enter(self.rules, name, own)
@@ -299,9 +288,9 @@ class Desk:
         """
 
         def declare(function: F) -> F:
-            check_plain(function)
+            declaration_checks.check_plain(function)
             check_specialist(function)
-            check_tool_name(function.__name__, arguments=())
+            declaration_checks.check_tool_name(function.__name__, arguments=())
             known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
             enter(self.all_tools, known.name, as_tool(known))
             self.specialists[known.name] = known
@@ -325,9 +314,9 @@ class Desk:
         """
 
         def declare(function: F) -> F:
-            check_plain(function)
+            declaration_checks.check_plain(function)
             scope = scope_of(function)
-            check_tool_name(function.__name__, arguments=scope)
+            declaration_checks.check_tool_name(function.__name__, arguments=scope)
             for other in self.sources.values():
                 if set(other.arguments) != set(scope):
                     names = ", ".join(other.arguments)
@@ -353,7 +342,7 @@ class Desk:
             sources = self.sources.values()
             by_pattern["orchestrator"] = {
                 "tools": list(self.sources),
-                "rules": [f"{self.name}.{name}" for name in OF_REPORTS],
+                "rules": [f"{self.name}.{name}" for name in declaration_checks.OF_REPORTS],
                 "max_steps": most,
                 "max_tool_calls": 2 * most,  # each again, if it took too long
                 "tool_repeats": dict.fromkeys(self.sources, 2),
@@ -406,7 +395,7 @@ class Desk:
     @property
     def console_rules(self) -> list[str]:
         has_letters = any(tool.letter for tool in self.tools.values())
-        names = OF_CONSOLE if has_letters else OF_CONSOLE[:-1]
+        names = declaration_checks.OF_CONSOLE if has_letters else declaration_checks.OF_CONSOLE[:-1]
         return [f"{self.name}.{name}" for name in names]
 
     def missing_from(self, held: Mapping[str, Json]) -> list[str]:

@@ -13,19 +13,10 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 
+from agents.core import request_kinds
 from agents.core.compat_0_2 import currency_of, erased_subject, own_limits
 from agents.core.limits import EXTERNAL
 from agents.core.money import format_money, with_unit
-from agents.core.request_kinds import (
-    ACTION,
-    ANSWER,
-    EFFECT_UNKNOWN,
-    INSTRUCTIONS,
-    LAPSES,
-    OUTPUT,
-    RequestKind,
-    answer_of,
-)
 from agents.core.states import EscalationState
 from agents.engine.ending import WITHDRAWN, turn_of
 from agents.models import DECIDES, AgentCall, Event, Run
@@ -154,7 +145,7 @@ def _money(desk: str, kind: str, facts: "EventFacts", context: "EventContext") -
     call = context.actions.get(str(facts.get("key")), facts) if is_call else facts
     minor = call.get("amount_minor", call.get("requested_minor"))
     tool = tools_at(desk).get(str(call.get("tool", "")))
-    is_asked = kind == "escalation.opened" and facts.get("kind") == ACTION.stored
+    is_asked = kind == "escalation.opened" and facts.get("kind") == request_kinds.ACTION.stored
     if not isinstance(minor, int) or not (is_call or is_asked) or (tool and tool.letter):
         return None
     return Money(minor, currency_of(call))
@@ -269,7 +260,7 @@ def answer_in_words(decision: str, by: str, what: str) -> str:
     """Return what a person did with a step's result, as a sentence."""
     if decision == EscalationState.EXPIRED:
         return f"Nobody decided on {what} in time."
-    return f"{by} {OUTPUT.what_was_done(decision, what)}."
+    return f"{by} {request_kinds.OUTPUT.what_was_done(decision, what)}."
 
 
 def is_answer_of_run(name: str) -> bool:
@@ -436,13 +427,13 @@ def _effect(event: EventSentence) -> str:
     action, state = event.action, str(event.kind.rpartition(".")[2])
     tool = str(action.get("tool", ""))
     known = tools_at(event.desk).get(tool)
-    kind = known.request if known else ACTION
-    name = (tool or "the tool") if kind.tag == ACTION.tag else f"“{kind.tag}”"
+    kind = known.request if known else request_kinds.ACTION
+    name = (tool or "the tool") if kind.tag == request_kinds.ACTION.tag else f"“{kind.tag}”"
     amount = _amount(action, "amount_minor")
     answered = ""
     if "took_effect" in event.facts:
-        answer = answer_of(event.facts["took_effect"])
-        answered = capfirst(EFFECT_UNKNOWN.what_was_done(answer))
+        answer = request_kinds.answer_of(event.facts["took_effect"])
+        answered = capfirst(request_kinds.EFFECT_UNKNOWN.what_was_done(answer))
         answered = f"{answered}.{quotation(event.facts.get('comment'))} "
     return answered + kind.events[state].format(
         tool=f"{name} of {amount}" if amount else name,
@@ -464,7 +455,7 @@ _OWN_REASONS = WORDS["asked"]
 ASK_REASONS = ChainMap(_OWN_REASONS, ASKS)  # desks add theirs once they are found
 
 
-def _kind(desk: str, facts: EventFacts) -> RequestKind:
+def _kind(desk: str, facts: EventFacts) -> request_kinds.RequestKind:
     """Return the kind of a request; ACTION if its event is missing or of another release."""
     # Events of former releases do not name the tool.
     is_call = "tool" in facts or str(facts.get("reason", "")).startswith("letter_")
@@ -472,7 +463,7 @@ def _kind(desk: str, facts: EventFacts) -> RequestKind:
     try:
         return request_of(desk, str(facts.get("kind")), action)
     except KeyError:
-        return ACTION
+        return request_kinds.ACTION
 
 
 def _reason(words: Mapping[str, str], code: object) -> str:
@@ -502,7 +493,10 @@ def _escalation_decided(event: EventSentence) -> str:
     by += " with others of its kind" if facts.get("bulk") else ""
     whom = f" for {event.whom}" if event.whom and not changes else ""
     # An email's text is shown with what was sent; instructions and answers are shown nowhere else.
-    is_text = _kind(event.desk, request).change in (INSTRUCTIONS, ANSWER)
+    is_text = _kind(event.desk, request).change in (
+        request_kinds.INSTRUCTIONS,
+        request_kinds.ANSWER,
+    )
     quoted = quotation(facts.get("correction")) if is_text else ""
     quoted += quotation(facts.get("comment"))
     return f"{what[:1].upper()}{what[1:]}{whom}{by}{changes}.{quoted}"
@@ -568,7 +562,7 @@ def _approval_given(event: EventSentence) -> str:
     return f"Approved{f' {granted}' if granted else ''}{instead}{whom} as the first of two people."
 
 
-_LAPSES = LAPSES | WORDS["lapses"]
+_LAPSES = request_kinds.LAPSES | WORDS["lapses"]
 
 
 def _limits_of_member(event: EventSentence) -> str:

@@ -15,6 +15,7 @@ from agents.core.requests import Json, Reply, Review, Use
 from agents.core.reviews import Facts, ReviewResult, Ruling, consent_of
 from agents.core.states import EffectState
 from agents.db.driver import Pending, fetch_now, pipeline
+from agents.engine import ending
 from agents.engine.commit import STEP_BY_KEY
 from agents.engine.desk.company import AGAIN, FAILED, StaleLookup, look_up
 from agents.engine.desk.facts import calls_before, fetch_facts
@@ -23,13 +24,6 @@ from agents.engine.desk.review_context import review_shown
 from agents.engine.desk.rules import limits_of
 from agents.engine.desk.subjects import key_ruling
 from agents.engine.drive import Later, NotHere
-from agents.engine.ending import (
-    AMOUNT_CHANGED,
-    close_approvals,
-    fetch_withdrawn,
-    turn_of,
-    why_withdrawn,
-)
 from agents.engine.escalating import fetch_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import fetch_standing, hold_writes, switch_against
@@ -51,7 +45,7 @@ async def review_proposal(key: str, request: Review, journal: Journal, limits: L
     step = journal.begin(key, request)
     try:
         facts, _, consent, named = await in_database(
-            _facts_now, request, journal, limits, turn_of(key)
+            _facts_now, request, journal, limits, ending.turn_of(key)
         )
     except StaleLookup:
         raise Later(AGAIN, FAILED, is_fruitless=True) from None
@@ -74,7 +68,7 @@ def review_here(key: str, request: Review, journal: Journal, limits: Limits) -> 
     action, step = request.action, journal.begin(key, request)
     if switch_against(journal.run, action["name"]):
         raise NotHere
-    found = _facts_now(request, journal, limits, turn_of(key), lock=True)
+    found = _facts_now(request, journal, limits, ending.turn_of(key), lock=True)
     facts, journal.held, consent, named = found
     ruled = review(action, facts, limits, consent=consent, named=named)
     if not ruled.allows or ruled.action != action:
@@ -173,12 +167,12 @@ def _check_again(
     step: Step, allowing: Step, action: Json, journal: Journal, limits: Limits, at: datetime
 ) -> tuple[str, str, Escalation | None]:
     """Review a call again under lock. Return why it may not be made, its resource and request."""
-    run, turn = journal.run, turn_of(step.key)
+    run, turn = journal.run, ending.turn_of(step.key)
     tool = tools_of(run)[action["name"]]
     others = [other for other in list(journal.steps.values()) if other is not step]
     others = [*calls_before(run, action), *others]
     with pipeline():
-        gone = fetch_withdrawn(run, turn)
+        gone = ending.fetch_withdrawn(run, turn)
         hold_writes(run)
         granted = _fetch_granted(allowing)
         gathered = fetch_facts(
@@ -196,7 +190,7 @@ def _check_again(
         # Under the locks, rejections since the review bind too.
         stopped = fetch_standing(run, tool.name)
     if gone.get():
-        return why_withdrawn(run, turn, by_agent=tool.by_agent), "", None
+        return ending.why_withdrawn(run, turn, by_agent=tool.by_agent), "", None
     if why := stopped.get():
         return why, "", None
     try:
@@ -214,13 +208,13 @@ def _check_again(
 
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
     """Close the other approvals of this proposal: they allowed a different amount."""
-    turn = turn_of(step.key)
+    turn = ending.turn_of(step.key)
     escalations = [s for s in list(journal.steps.values()) if s.kind == "escalate"]
     others = [s for s in escalations if not (granted and s.pk == granted.step_id)]
     if not any(s.key.startswith(turn) for s in others):
         return []
     but = granted.pk if granted else None
-    return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
+    return ending.close_approvals(journal.run, why=ending.AMOUNT_CHANGED, turn=turn, but=but)
 
 
 class NotAllowed(Exception):

@@ -11,24 +11,11 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
+from agents.core import requests
 from agents.core.calls import Touch
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import (
-    Ask,
-    Await,
-    Diverged,
-    Escalate,
-    Json,
-    Reply,
-    Request,
-    Review,
-    Say,
-    Strand,
-    Together,
-    Use,
-)
 from agents.core.states import AFTER_BLOCK, ENDED, RunState, result_kind
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
@@ -143,7 +130,7 @@ async def _run_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> Ru
     except Exception as error:  # our own bug: a retry would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.flush_unfenced)
-        reason = "diverged" if isinstance(error, Diverged) else "internal_error"
+        reason = "diverged" if isinstance(error, requests.Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
         return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
@@ -164,7 +151,7 @@ _WAITING: dict[UUID, Journal] = {}
 _MOST_KEPT = 5_000  # steps, of all of them: some 30 MB
 
 
-def _keep_waiting(journal: Journal, strand: Strand) -> None:
+def _keep_waiting(journal: Journal, strand: requests.Strand) -> None:
     journal.strand = strand
     _WAITING[journal.run.pk] = journal
     while sum(len(one.steps) for one in _WAITING.values()) > _MOST_KEPT:
@@ -215,7 +202,7 @@ def brief_in(journal: Journal) -> patterns.Brief:
     return replace(brief, slots=slots_of(run, journal.steps.values())) if is_session else brief
 
 
-def _told_of(run: Run) -> Json:
+def _told_of(run: Run) -> requests.Json:
     """Return the guide for a declared desk's model: its brief, and the subject's key."""
     desk = DESKS.get(run.desk)
     if desk and desk.has_prompts:  # its prompts have it
@@ -259,8 +246,8 @@ class _End:
     """The state in which a worker leaves a run."""
 
     to: RunState
-    columns: dict[str, Json]
-    facts: dict[str, Json]
+    columns: dict[str, requests.Json]
+    facts: dict[str, requests.Json]
     asked_people: bool = True  # False: no approval can exist
     pause: timedelta | None = None  # before it may be claimed again
 
@@ -278,7 +265,7 @@ class _End:
             ring(commit.run.pk, at=columns.get("wake_at"))
 
 
-def _end_of(journal: Journal, strand: Strand, commit: Commit, *, slots: int = 0) -> _End:
+def _end_of(journal: Journal, strand: requests.Strand, commit: Commit, *, slots: int = 0) -> _End:
     """Return the state to leave a driven run in. Call under its lock, with its new steps."""
     has_asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
@@ -324,7 +311,7 @@ def _is_asked_about(journal: Journal, waiting: Sequence[Step]) -> bool:
     return bool(out) and Escalation.objects.filter(step__in=out).exists()
 
 
-def _with_what_came(journal: Journal, outcome: Json) -> Json:
+def _with_what_came(journal: Journal, outcome: requests.Json) -> requests.Json:
     """Return a run's outcome with the outcome of its goal; the reference has no such field."""
     limits = journal.run.limits
     if limits.profile == "reference" or not isinstance(outcome, dict):
@@ -345,7 +332,7 @@ def _with_what_came(journal: Journal, outcome: Json) -> Json:
     return {**outcome, "came_of": kind}
 
 
-def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
+def _requeue_end(pause: timedelta, why: str = "", **columns: requests.Json) -> _End:
     return _End(RunState.QUEUED, columns, {"why": why} if why else {}, pause=pause)
 
 
@@ -370,7 +357,7 @@ async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
 
 
 # For a call that its agent took and did not report: its slot continues, while a person is asked.
-_LEFT = Reply(failed=EFFECT_UNKNOWN.stored)
+_LEFT = requests.Reply(failed=EFFECT_UNKNOWN.stored)
 
 
 class RunExecutor:
@@ -379,9 +366,9 @@ class RunExecutor:
     def __init__(self, journal: Journal, limits: Limits) -> None:
         self.journal, self.limits = journal, limits
 
-    def recall(self, key: str, request: Request) -> Reply | None:
+    def recall(self, key: str, request: requests.Request) -> requests.Reply | None:
         """Return the recorded reply; _LEFT if a call's slot has gone on without one."""
-        if not isinstance(request, Use):
+        if not isinstance(request, requests.Use):
             return self.journal.recall(key, request)
         try:
             recorded = self.journal.recall(key, request)
@@ -397,26 +384,26 @@ class RunExecutor:
     async def keep(self) -> None:
         await self.journal.flush()
 
-    async def do(self, key: str, request: Request) -> Reply:
+    async def do(self, key: str, request: requests.Request) -> requests.Reply:
         """Answer one request. Raises WaitsForPerson, Later, LostRun."""
         match request:
-            case Ask():
+            case requests.Ask():
                 return await asking.ask(key, request, self.journal, self.limits)
-            case Review():
+            case requests.Review():
                 return await review_proposal(key, request, self.journal, self.limits)
-            case Escalate():
+            case requests.Escalate():
                 return await self._escalate(key, request)
-            case Use():
+            case requests.Use():
                 return await gateway.use(key, request, self.journal, self.limits)
-            case Await():
+            case requests.Await():
                 self.journal.begin(key, request)
                 raise WaitsForPerson(key)
-            case Say():
+            case requests.Say():
                 return self._say(key, request)
-            case Together():
+            case requests.Together():
                 raise TypeError("the loop itself runs flows side by side")
 
-    def _say(self, key: str, request: Say) -> Reply:
+    def _say(self, key: str, request: requests.Say) -> requests.Reply:
         """Record a line; one that ends an approved call unexecuted closes its approval."""
         turn, escalations = (
             turn_of(key),
@@ -428,12 +415,12 @@ class RunExecutor:
             self.journal.under_lock(partial(_close, why=facts["reason"], turn=turn))
         return self.journal.say(key, request)
 
-    async def _escalate(self, key: str, request: Escalate) -> Reply:
+    async def _escalate(self, key: str, request: requests.Escalate) -> requests.Reply:
         """Put an action into the inbox; the commit comes with the run's move."""
         self.journal.under_lock(partial(self._open, self.journal.begin(key, request), request))
         raise WaitsForPerson(key)
 
-    def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
+    def _open(self, step: Step, request: requests.Escalate, commit: Commit) -> None:
         """Open the request, or answer its step at once if nobody is to be asked."""
         if is_withdrawn(self.journal.run, turn_of(step.key)):
             return self.journal.turn_away(WITHDRAWN, step, commit)
@@ -453,13 +440,13 @@ class RunExecutor:
 class _ExecutorHere(RunExecutor):
     """Goes as far as an allowed call's intent, in an open transaction."""
 
-    async def do(self, key: str, request: Request) -> Reply:
+    async def do(self, key: str, request: requests.Request) -> requests.Reply:
         """Answer a review, and stop where the call is to be made. Raises NotHere."""
         journal, limits = self.journal, self.limits
         match request:
-            case Review(granted=""):
+            case requests.Review(granted=""):
                 return review_here(key, request, journal, limits)
-            case Use() if not admit(key, request, journal, limits, timezone.now()):
+            case requests.Use() if not admit(key, request, journal, limits, timezone.now()):
                 journal.admitted, journal.held = key, None
                 raise WaitsForPerson(key)
         raise NotHere

@@ -33,13 +33,7 @@ from agents.engine.tools.gateway import (
     settle,
 )
 from agents.engine.turns.answering import end_silent, expire
-from agents.engine.upkeep import ROOMS, NotDone
-from agents.engine.upkeep.daily import (
-    count_next_day,
-    measure_database,
-    sum_next_day,
-    sum_next_review_day,
-)
+from agents.engine.upkeep import ROOMS, NotDone, daily
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.sdk.desk import tools_at
 
@@ -86,7 +80,7 @@ def _look_hourly() -> None:
     global _kept_at
     if time.monotonic() - _kept_at >= HOUR:
         keep_statistics()
-        measure_database(at=timezone.now())
+        daily.measure_database(at=timezone.now())
         _kept_at = time.monotonic()
 
 
@@ -219,8 +213,8 @@ _URGENT: dict[str, Callable[[], int]] = {
     "ring again": _ring_again,
 }
 _LATER: dict[str, Callable[[], object]] = {
-    "sum up models' use": lambda: sum_next_day(at=timezone.now()),
-    "count cases": lambda: count_next_day(at=timezone.now()),
-    "sum up reviews": lambda: sum_next_review_day(at=timezone.now()),
+    "sum up models' use": lambda: daily.sum_next_day(at=timezone.now()),
+    "count cases": lambda: daily.count_next_day(at=timezone.now()),
+    "sum up reviews": lambda: daily.sum_next_review_day(at=timezone.now()),
     "measure the database": _look_hourly,
 }

@@ -17,14 +17,7 @@ from psycopg.errors import ForeignKeyViolation, RaiseException
 from agents.engine import lease
 from agents.engine.runtime.database import in_database
 from agents.engine.runtime.jobs import QUEUE, TASK
-from agents.engine.workers.worker import (
-    SHARE,
-    ActiveRuns,
-    FairShare,
-    run_sweep,
-    slots,
-    sweep_interval,
-)
+from agents.engine.workers import worker
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +42,10 @@ class _Jobs(JobManager):
 class Listener:
     """Start a run for every job, and sweep."""
 
-    def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
+    def __init__(self, stop: asyncio.Event, active_runs: worker.ActiveRuns) -> None:
         self.stop = stop
         self.active_runs = active_runs
-        self.turns = FairShare()
+        self.turns = worker.FairShare()
         self.choosing = asyncio.Lock()  # one at a time, or two would choose the same run
 
     async def run(self) -> None:
@@ -86,7 +79,7 @@ class Listener:
 
     async def _take(self, app: App) -> None:
         """Run Procrastinate's worker. Raises its error."""
-        seconds = sweep_interval()
+        seconds = worker.sweep_interval()
         taking = asyncio.create_task(
             app.run_worker_async(
                 queues=[QUEUE],
@@ -115,7 +108,7 @@ class Listener:
         """
         run = (
             UUID(run_id)
-            if len(self.active_runs.drives) < int(slots() * SHARE)
+            if len(self.active_runs.drives) < int(worker.slots() * worker.SHARE)
             else await self._choose()
         )
         # Shielded: if the queue is lost, its jobs are cancelled, but the runs go on: they have
@@ -143,9 +136,9 @@ class Listener:
                 log.exception("Jobs of silent workers could not be taken over")
 
     async def _sweep(self) -> None:
-        await run_sweep()
-        while not await self._wait_for_stop(sweep_interval()):
-            await run_sweep()
+        await worker.run_sweep()
+        while not await self._wait_for_stop(worker.sweep_interval()):
+            await worker.run_sweep()
 
     async def _wait_for_stop(self, seconds: float) -> bool:
         """Wait at most `seconds`. Return whether this process was told to stop."""
