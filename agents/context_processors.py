@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.models import Membership, Role
 from agents.overview.pages import first_steps
-from agents.overview.subjects import subjects_in_words
+from agents.overview.search import subjects_in_words
 from agents.people.sign_in import THEMES
 from agents.requests.queue import waiting_in
 from agents.runs import kill_switch

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from agents import patterns
-from agents.core.requests import Json, Reply
-from agents.core.states import AFTER_BLOCK, EscalationState, RunState
+from agents.core.requests import AFTER_BLOCK, EscalationState, Json, Reply, RunState
 from agents.engine.turns.advance import brief_of
 from agents.models import Escalation, Run, Step
 from agents.models.runs import ValuesLocked

@@ -2,14 +2,16 @@
 
 from django.urls import URLPattern, path
 
-from agents.audit import case
 from agents.audit import pages as audit
+from agents.audit import pages as case
 from agents.external import pages as agents
 from agents.notifications import pages as notifications
 from agents.notifications.channels import channels
-from agents.overview import health, search, subjects, team
+from agents.overview import health, search, team
 from agents.overview import pages as overview
-from agents.people import invitations, member_pages, second_factor, sign_in
+from agents.overview import search as subjects
+from agents.people import invitations, member_pages, sign_in
+from agents.people import sign_in as second_factor
 from agents.publishing import draft_pages, trial_pages, try_pages
 from agents.publishing import pages as policy
 from agents.requests import bulk

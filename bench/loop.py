@@ -18,12 +18,11 @@ from django.db import connections, transaction
 from django.utils import timezone
 from langchain_core.runnables import RunnableConfig
 
-from agents.core.actions import Action
-from agents.core.json_forms import encode
+from agents.core.json_forms import Action, encode
 from agents.core.requests import Json
 from agents.core.reviews import Consent, Facts, ReviewResult
 from agents.db import driver
-from agents.db.inserts import send_columns
+from agents.db.compiled import send_columns
 from agents.engine import escalating, kill_switch, redaction
 from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.decisions import Decision
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import close_connections, in_database

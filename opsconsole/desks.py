@@ -2,11 +2,9 @@
 
 from types import SimpleNamespace as Args
 
-from agents.core.calls import OutcomeUnknown, Touch
 from agents.core.requests import Json
-from agents.core.reviews import Ruling
+from agents.core.reviews import OutcomeUnknown, Ruling, Touch
 from agents.sdk.adjustments import Choose, Lower, Range
-from agents.sdk.arguments import between, key, limit, longest
 from agents.sdk.demo import (
     Answers,
     BreaksOff,
@@ -47,4 +45,4 @@ from agents.sdk.rules import (
     tomorrow,
     within,
 )
-from agents.sdk.values import Calls, Count, Days, In, Money, Names
+from agents.sdk.values import Calls, Count, Days, In, Money, Names, between, key, limit, longest

@@ -107,7 +107,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "agents.context_processors.sign_in_again",
     "agents.shell.formats.viewer_zone",
-    "agents.people.second_factor.EnrolFirst",
+    "agents.people.sign_in.EnrolFirst",
     "axes.middleware.AxesMiddleware",
     "opsconsole.middleware.address_limit",
     "agents.shell.access.values_for_people",

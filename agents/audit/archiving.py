@@ -29,8 +29,7 @@ from agents.audit.copies import FORMAT, run_lines
 from agents.audit.rows_in_tables import digest_of, tombstones_of
 from agents.audit.sealing import HeadsDiffer, Unreadable
 from agents.core.json_forms import canonical, sha256
-from agents.core.requests import Json
-from agents.core.states import ENDED, EscalationState
+from agents.core.requests import ENDED, EscalationState, Json
 from agents.db.sqlite import empty_log
 from agents.models import (
     AgentCall,

@@ -12,12 +12,11 @@ from cryptography.fernet import InvalidToken
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from agents.core.actions import has_hidden
+from agents.core.json_forms import has_hidden
 from agents.core.limits import BadPolicy
 from agents.core.money import with_unit
 from agents.core.redact import OFF
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState
+from agents.core.requests import ENDED, EffectState, Json
 from agents.db.run_words import purge_words
 from agents.db.sqlite import empty_log
 from agents.engine.desk.subjects import forget, names_of

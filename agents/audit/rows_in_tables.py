@@ -15,13 +15,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import models
-from agents.core.decisions import REPLY
+from agents.core.decisions import EFFECT_UNKNOWN, REPLY
 from agents.core.json_forms import sha256
 from agents.core.limits import BadPolicy
 from agents.core.redact import NAME, Pseudonyms, names_in
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState
+from agents.core.requests import ENDED, EffectState, Json
 from agents.models.belonging import has_own_book, references
 from agents.models.runs import (
     ValuesLocked,
@@ -34,10 +32,9 @@ from agents.models.runs import (
 from agents.notifications.channels import channels
 from agents.record.chain import spell_time
 from agents.record.event_kinds import Derived, Row, Rows
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import Booked, DeskTool
-from agents.sdk.values import Money, show
+from agents.sdk.values import BadArguments, Money, show
 
 _REPLAYED = "reference"  # a policy under which recorded cases replace the tools' answers
 

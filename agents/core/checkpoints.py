@@ -7,8 +7,7 @@ commitment and an unreadable assessment are triggers of their own (SVC-Q2, SVC-Q
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from agents.core.actions import is_hidden
-from agents.core.json_forms import BadJson, parse
+from agents.core.json_forms import BadJson, is_hidden, parse
 from agents.core.requests import Json
 
 _NOT_SHOWN = "�"  # replaces characters that control the display

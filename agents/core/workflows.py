@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
-from agents.core.actions import is_text
 from agents.core.checkpoints import UnreadableReply, object_in
-from agents.core.json_forms import canonical
+from agents.core.json_forms import canonical, is_text
 from agents.core.limits import Limits
 from agents.core.requests import Json
 

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from django.db.models import Model
 
-from agents.core.requests import Json
-from agents.core.states import RunState
-from agents.db.compiled import CompiledSelect, Param
+from agents.core.requests import Json, RunState
+from agents.db.compiled import CompiledSelect, Param, send_columns, send_rows, update_row
 from agents.db.driver import Pending, pipeline
-from agents.db.inserts import send_columns, send_rows, update_row
 from agents.engine.tracing import tell_recorded
 from agents.models import Run, Step
 from agents.models.record import Entry, chain_events

@@ -12,10 +12,8 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
-from agents.core.decisions import Demand, demand_of
-from agents.core.request_kinds import ACTION, kind_of
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.decisions import ACTION, Demand, demand_of, kind_of
+from agents.core.requests import EscalationState, Json
 from agents.models import (
     DECIDES,
     AgentCall,

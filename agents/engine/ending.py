@@ -2,9 +2,8 @@
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from agents.core.request_kinds import INQUIRY, KINDS
-from agents.core.requests import Json
-from agents.core.states import ENDED, GRANTED, EffectState, EscalationState, RunState
+from agents.core.decisions import INQUIRY, KINDS
+from agents.core.requests import ENDED, GRANTED, EffectState, EscalationState, Json, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.engine.commit import Commit

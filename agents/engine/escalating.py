@@ -7,15 +7,12 @@ from django.db import transaction
 from django.db.models import Count, Subquery
 from django.db.models.functions import Coalesce, Now
 
-from agents.core.decisions import Tiers, demand_of, tier_after
+from agents.core.decisions import ACTION, Tiers, demand_of, kind_of, tier_after
 from agents.core.json_forms import sha256
 from agents.core.limits import Limits
-from agents.core.request_kinds import ACTION, kind_of
-from agents.core.requests import Json
-from agents.core.states import EscalationState
-from agents.db.compiled import CompiledSelect, Param
+from agents.core.requests import EscalationState, Json
+from agents.db.compiled import CompiledSelect, Param, send_columns
 from agents.db.driver import Pending, pipeline
-from agents.db.inserts import send_columns
 from agents.engine.commit import STEP_BY_KEY, Commit
 from agents.engine.ending import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.kill_switch import KILLED, fetch_switch_for_request

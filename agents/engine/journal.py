@@ -23,8 +23,7 @@ from django.utils import timezone
 from agents.core.json_forms import as_stored, digest_request, fingerprint
 from agents.core.limits import REVIEW_CHANGED, Call, Spent, active
 from agents.core.requests import Diverged, Json, Reply, Request, Say, Strand
-from agents.db.compiled import CompiledSelect, Param, attach
-from agents.db.inserts import new_row
+from agents.db.compiled import CompiledSelect, Param, attach, new_row
 from agents.engine import lease
 from agents.engine.commit import Commit, Draft, NewRow, UnderLock
 from agents.engine.desk.company import LookedUp

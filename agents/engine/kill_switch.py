@@ -20,7 +20,7 @@ from django.db.models import (
     Value,
 )
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, fetch_now, send_lock, take_lock
 from agents.models import Escalation, KillSwitch, Run, Workspace

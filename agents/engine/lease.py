@@ -15,8 +15,7 @@ from django.db.models import F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.engine.commit import Commit

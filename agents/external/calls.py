@@ -10,13 +10,11 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from agents.core.actions import args_schema
-from agents.core.json_forms import fit
+from agents.core.decisions import EFFECT_UNKNOWN, INQUIRY
+from agents.core.json_forms import args_schema, fit
 from agents.core.money import to_model_units
 from agents.core.redact import Pseudonyms
-from agents.core.request_kinds import EFFECT_UNKNOWN, INQUIRY
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState, EscalationState
+from agents.core.requests import ENDED, EffectState, EscalationState, Json
 from agents.engine.deciders import demand_for
 from agents.engine.ending import turn_of
 from agents.engine.journal import AWAIT, USE

@@ -16,7 +16,7 @@ from ninja.security import HttpBearer
 
 from agents.core.json_forms import BadJson, parse
 from agents.core.limits import EXTERNAL
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
 from agents.engine.desk.repeats import identifying
 from agents.external import calls, keys, permits, sessions
 from agents.external.schemas import (

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from agents.core.actions import args_schema
+from agents.core.json_forms import args_schema
 from agents.core.requests import Json
 from agents.external import keys
 from agents.external.calls import outcomes_of, with_runs

@@ -17,10 +17,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from agents.core.calls import claims_of, expires_at
 from agents.core.json_forms import is_storable
-from agents.core.requests import TAKE, Json
-from agents.core.states import ENDED, EffectState
+from agents.core.requests import ENDED, TAKE, EffectState, Json
+from agents.core.reviews import claims_of, expires_at
 from agents.engine.commit import Commit
 from agents.engine.ending import turn_of
 from agents.engine.journal import AWAIT

@@ -17,7 +17,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.operation import Operation
 from pydantic import ConfigDict, Field, field_validator
 
-from agents.core.actions import MAX_TEXT, is_text
+from agents.core.json_forms import MAX_TEXT, is_text
 from agents.core.redact import texts_in
 from agents.external.sessions import CallKeyReused, TooFast
 from agents.models import AgentCall, Run

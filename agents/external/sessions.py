@@ -14,15 +14,12 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from agents.core.actions import MAX_CALL, MAX_TEXT
-from agents.core.json_forms import canonical, sha256
+from agents.core.json_forms import MAX_CALL, MAX_TEXT, canonical, sha256
 from agents.core.limits import EXTERNAL
 from agents.core.redact import PSEUDONYM, texts_in
-from agents.core.requests import TAKE, Json
-from agents.core.states import ENDED, EscalationState, RunState
-from agents.db.compiled import CompiledSelect, Param
+from agents.core.requests import ENDED, TAKE, EscalationState, Json, RunState
+from agents.db.compiled import CompiledSelect, Param, insert_rows, new_row
 from agents.db.driver import pipeline
-from agents.db.inserts import insert_rows, new_row
 from agents.engine.commit import Commit
 from agents.engine.desk.subjects import UnknownSubject, find_subject
 from agents.engine.ending import LAST_WORDS, WITHDRAWN, close_approvals, turn_of

@@ -22,8 +22,7 @@ from django.db.models.functions import Replace
 from django.http import HttpResponse
 from django.utils import timezone
 
-from agents.core.requests import TAKE
-from agents.core.states import EffectState
+from agents.core.requests import TAKE, EffectState
 from agents.engine.journal import AWAIT
 from agents.engine.runtime.database import Pool
 from agents.external.endpoints import WAIT, News, event_number, news_of

@@ -26,7 +26,7 @@ from django.utils import timezone
 from agents.engine.runtime.database import Pool
 from agents.live.hub import Hub, Viewer
 from agents.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
-from agents.people import second_factor
+from agents.people import sign_in as second_factor
 from agents.people.sign_in import is_over
 from agents.requests.queue import snoozed_by
 from agents.shell import access

@@ -14,8 +14,7 @@ from django.db.models import Max, Q, Sum
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.models import Escalation, Event, KillSwitch, Run, Snooze
 from agents.requests.queue import waiting_in
 from agents.runs import kill_switch, trace

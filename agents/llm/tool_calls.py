@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from agents.core.actions import ENDS
-from agents.core.json_forms import TEXT, BadJson, exact_object, fit, parse, word
+from agents.core.json_forms import ENDS, TEXT, BadJson, exact_object, fit, parse, word
 from agents.core.requests import Json
 from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion

@@ -20,8 +20,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from agents.core.decisions import Decision
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import run_once
 from agents.llm import is_demo

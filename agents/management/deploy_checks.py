@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core import checks
 from django.db.utils import DatabaseError
 
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
 from agents.engine.desk.registry import known_desks
 from agents.models import PolicyVersion, Run, Workspace
 from agents.publishing.faults import faults

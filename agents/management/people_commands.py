@@ -33,7 +33,8 @@ from agents.management.operation_command import (
 )
 from agents.models import Grants, Role, SignOnPart, Workspace
 from agents.notifications.channels import mail
-from agents.people import members, second_factor, workspaces
+from agents.people import members, workspaces
+from agents.people import sign_in as second_factor
 from agents.people.workspaces import add_member
 from agents.sdk.desk import offered
 from agents.shell import refusal

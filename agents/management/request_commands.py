@@ -7,10 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.core.decisions import Decision
-from agents.core.request_kinds import ADJUST, APPROVE, REJECT, SEND_BACK
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.decisions import ADJUST, APPROVE, REJECT, SEND_BACK, Decision
+from agents.core.requests import EscalationState, Json
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import OperationCommand, refusals, user_named
 from agents.models import Approval, Escalation, Team

@@ -10,7 +10,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import agents.core.states
+import agents.core.requests
 import agents.models.people
 
 _SIGNS = r"E'[\\x01-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7f]+'"  # of ASCII; the parser knows others
@@ -706,7 +706,9 @@ class Migration(migrations.Migration):
                 ("launch_token", models.CharField(max_length=64, null=True)),
                 (
                     "state",
-                    models.CharField(default=agents.core.states.RunState["QUEUED"], max_length=10),
+                    models.CharField(
+                        default=agents.core.requests.RunState["QUEUED"], max_length=10
+                    ),
                 ),
                 ("fence", models.PositiveBigIntegerField(default=0)),
                 ("lease_owner", models.CharField(blank=True, max_length=32)),
@@ -783,7 +785,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
                     models.Index(
-                        condition=models.Q(("state", agents.core.states.RunState["WAITING"])),
+                        condition=models.Q(("state", agents.core.requests.RunState["WAITING"])),
                         fields=["state", "id"],
                         name="run_waiting",
                     ),
@@ -799,12 +801,12 @@ class Migration(migrations.Migration):
                             (
                                 "state__in",
                                 [
-                                    agents.core.states.RunState["QUEUED"],
-                                    agents.core.states.RunState["RUNNING"],
-                                    agents.core.states.RunState["WAITING"],
-                                    agents.core.states.RunState["DONE"],
-                                    agents.core.states.RunState["STOPPED"],
-                                    agents.core.states.RunState["FAILED"],
+                                    agents.core.requests.RunState["QUEUED"],
+                                    agents.core.requests.RunState["RUNNING"],
+                                    agents.core.requests.RunState["WAITING"],
+                                    agents.core.requests.RunState["DONE"],
+                                    agents.core.requests.RunState["STOPPED"],
+                                    agents.core.requests.RunState["FAILED"],
                                 ],
                             )
                         ),
@@ -818,9 +820,9 @@ class Migration(migrations.Migration):
                                     "state__in",
                                     frozenset(
                                         [
-                                            agents.core.states.RunState["DONE"],
-                                            agents.core.states.RunState["FAILED"],
-                                            agents.core.states.RunState["STOPPED"],
+                                            agents.core.requests.RunState["DONE"],
+                                            agents.core.requests.RunState["FAILED"],
+                                            agents.core.requests.RunState["STOPPED"],
                                         ]
                                     ),
                                 ),
@@ -831,9 +833,9 @@ class Migration(migrations.Migration):
                                         "state__in",
                                         frozenset(
                                             [
-                                                agents.core.states.RunState["DONE"],
-                                                agents.core.states.RunState["FAILED"],
-                                                agents.core.states.RunState["STOPPED"],
+                                                agents.core.requests.RunState["DONE"],
+                                                agents.core.requests.RunState["FAILED"],
+                                                agents.core.requests.RunState["STOPPED"],
                                             ]
                                         ),
                                     ),
@@ -1215,7 +1217,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        default=agents.core.states.EscalationState["OPEN"], max_length=10
+                        default=agents.core.requests.EscalationState["OPEN"], max_length=10
                     ),
                 ),
                 ("action", models.JSONField()),
@@ -1318,12 +1320,12 @@ class Migration(migrations.Migration):
                         fields=["workspace", "state", "expires_at"], name="escalation_inbox"
                     ),
                     models.Index(
-                        condition=models.Q(("state", agents.core.states.EscalationState["OPEN"])),
+                        condition=models.Q(("state", agents.core.requests.EscalationState["OPEN"])),
                         fields=["run", "state"],
                         name="escalation_open",
                     ),
                     models.Index(
-                        condition=models.Q(("state", agents.core.states.EscalationState["OPEN"])),
+                        condition=models.Q(("state", agents.core.requests.EscalationState["OPEN"])),
                         fields=["expires_at"],
                         name="escalation_due",
                     ),
@@ -1341,7 +1343,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(
                             ("assigned_to__isnull", False),
-                            ("state", agents.core.states.EscalationState["OPEN"]),
+                            ("state", agents.core.requests.EscalationState["OPEN"]),
                         ),
                         fields=["assigned_to", "expires_at"],
                         name="escalation_of_person",
@@ -1349,7 +1351,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(
                             ("assigned_team__isnull", False),
-                            ("state", agents.core.states.EscalationState["OPEN"]),
+                            ("state", agents.core.requests.EscalationState["OPEN"]),
                         ),
                         fields=["assigned_team", "expires_at"],
                         name="escalation_of_team",
@@ -1362,7 +1364,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(
                             ("climbs_at__isnull", False),
-                            ("state", agents.core.states.EscalationState["OPEN"]),
+                            ("state", agents.core.requests.EscalationState["OPEN"]),
                         ),
                         fields=["climbs_at"],
                         name="escalation_climbs",
@@ -1406,13 +1408,13 @@ class Migration(migrations.Migration):
                             (
                                 "state__in",
                                 [
-                                    agents.core.states.EscalationState["OPEN"],
-                                    agents.core.states.EscalationState["APPROVED"],
-                                    agents.core.states.EscalationState["ADJUSTED"],
-                                    agents.core.states.EscalationState["REJECTED"],
-                                    agents.core.states.EscalationState["SENT_BACK"],
-                                    agents.core.states.EscalationState["EXPIRED"],
-                                    agents.core.states.EscalationState["CANCELLED"],
+                                    agents.core.requests.EscalationState["OPEN"],
+                                    agents.core.requests.EscalationState["APPROVED"],
+                                    agents.core.requests.EscalationState["ADJUSTED"],
+                                    agents.core.requests.EscalationState["REJECTED"],
+                                    agents.core.requests.EscalationState["SENT_BACK"],
+                                    agents.core.requests.EscalationState["EXPIRED"],
+                                    agents.core.requests.EscalationState["CANCELLED"],
                                 ],
                             )
                         ),
@@ -1427,10 +1429,10 @@ class Migration(migrations.Migration):
                                     "state__in",
                                     frozenset(
                                         [
-                                            agents.core.states.EscalationState["ADJUSTED"],
-                                            agents.core.states.EscalationState["APPROVED"],
-                                            agents.core.states.EscalationState["REJECTED"],
-                                            agents.core.states.EscalationState["SENT_BACK"],
+                                            agents.core.requests.EscalationState["ADJUSTED"],
+                                            agents.core.requests.EscalationState["APPROVED"],
+                                            agents.core.requests.EscalationState["REJECTED"],
+                                            agents.core.requests.EscalationState["SENT_BACK"],
                                         ]
                                     ),
                                 ),
@@ -1441,10 +1443,10 @@ class Migration(migrations.Migration):
                                         "state__in",
                                         frozenset(
                                             [
-                                                agents.core.states.EscalationState["ADJUSTED"],
-                                                agents.core.states.EscalationState["APPROVED"],
-                                                agents.core.states.EscalationState["REJECTED"],
-                                                agents.core.states.EscalationState["SENT_BACK"],
+                                                agents.core.requests.EscalationState["ADJUSTED"],
+                                                agents.core.requests.EscalationState["APPROVED"],
+                                                agents.core.requests.EscalationState["REJECTED"],
+                                                agents.core.requests.EscalationState["SENT_BACK"],
                                             ]
                                         ),
                                     ),
@@ -1514,7 +1516,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        default=agents.core.states.EffectState["INTENDED"], max_length=10
+                        default=agents.core.requests.EffectState["INTENDED"], max_length=10
                     ),
                 ),
                 ("result", models.JSONField(null=True)),
@@ -1588,10 +1590,10 @@ class Migration(migrations.Migration):
                             (
                                 "state__in",
                                 [
-                                    agents.core.states.EffectState["INTENDED"],
-                                    agents.core.states.EffectState["DONE"],
-                                    agents.core.states.EffectState["REFUSED"],
-                                    agents.core.states.EffectState["UNKNOWN"],
+                                    agents.core.requests.EffectState["INTENDED"],
+                                    agents.core.requests.EffectState["DONE"],
+                                    agents.core.requests.EffectState["REFUSED"],
+                                    agents.core.requests.EffectState["UNKNOWN"],
                                 ],
                             )
                         ),
@@ -1607,11 +1609,11 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             models.Q(
                                 ("settled_at__isnull", True),
-                                ("state", agents.core.states.EffectState["INTENDED"]),
+                                ("state", agents.core.requests.EffectState["INTENDED"]),
                             ),
                             models.Q(
                                 models.Q(
-                                    ("state", agents.core.states.EffectState["INTENDED"]),
+                                    ("state", agents.core.requests.EffectState["INTENDED"]),
                                     _negated=True,
                                 ),
                                 ("settled_at__isnull", False),

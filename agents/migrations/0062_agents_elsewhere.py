@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import agents.core.states
+import agents.core.requests
 
 
 class Migration(migrations.Migration):
@@ -142,7 +142,8 @@ class Migration(migrations.Migration):
             model_name="run",
             index=models.Index(
                 condition=models.Q(
-                    ("idle_until__isnull", False), ("state", agents.core.states.RunState["WAITING"])
+                    ("idle_until__isnull", False),
+                    ("state", agents.core.requests.RunState["WAITING"]),
                 ),
                 fields=["idle_until"],
                 name="run_idle",
@@ -151,7 +152,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="run",
             index=models.Index(
-                condition=models.Q(("state", agents.core.states.RunState["WAITING"])),
+                condition=models.Q(("state", agents.core.requests.RunState["WAITING"])),
                 fields=["state", "id", "pattern"],
                 name="run_waiting",
             ),

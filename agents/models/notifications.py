@@ -15,8 +15,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
+from agents.core.decisions import EFFECT_UNKNOWN
 from agents.core.notifications import OF_EVENTS, UNKNOWN, Hours, Kind, about
-from agents.core.request_kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 
 LONGEST_FAULT = 120  # characters

@@ -27,9 +27,8 @@ from django.utils import timezone
 
 from agents.core.json_forms import canonical
 from agents.core.requests import Json
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, send_columns
 from agents.db.driver import pipeline
-from agents.db.inserts import send_columns
 from agents.models.notifications import Notification, notifications_of
 from agents.record import seals
 from agents.record.chain import TEXTS, Text, digest_of, link, spell_time

@@ -9,7 +9,7 @@ from django.db.models import Exists, F, Q
 from django.db.models.functions import Now
 
 from agents.core.money import format_money
-from agents.core.states import DECIDED, EscalationState
+from agents.core.requests import DECIDED, EscalationState
 
 REMEMBERED = timedelta(days=30)  # for which a rejection binds
 

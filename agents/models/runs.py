@@ -18,16 +18,13 @@ from django.db import connection, models, transaction
 from django.db.models import BooleanField, F, Func, Q
 from django.db.models.functions import Now
 
-from agents.core.actions import Action
-from agents.core.calls import CallTarget
-from agents.core.json_forms import decode
+from agents.core.json_forms import Action, decode
 from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.redact import Naming, Pseudonyms, has_name, name_of
-from agents.core.requests import Json
-from agents.core.states import ENDED, MOVES, EffectState, RunState
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params
+from agents.core.requests import ENDED, MOVES, EffectState, Json, RunState
+from agents.core.reviews import CallTarget
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params, new_row, send_missing
 from agents.db.driver import Pending, fetch_now
-from agents.db.inserts import new_row, send_missing
 from agents.models.record import Entry, Job, append_events
 from agents.sdk.desk import DESKS
 

@@ -13,13 +13,12 @@ from datetime import datetime
 from django.conf import settings
 from django.urls import reverse
 
+from agents.core.decisions import ACTION
 from agents.core.limits import BadPolicy
 from agents.core.names import invisible_characters
 from agents.core.notifications import UNKNOWN, Kind
 from agents.core.redact import KINDS, mask
-from agents.core.request_kinds import ACTION
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.engine.redaction import redact_to_tell
 from agents.engine.tools.letters import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run

@@ -26,7 +26,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from agents.core.money import day_begun_at, format_money, utc_midnight
-from agents.core.states import EffectState, EscalationState
+from agents.core.requests import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.upkeep.daily import AUTOMATIC, DAY, IS_AUTOMATIC, WITHHELD, calls_between
 from agents.models import CaseDay, Effect, Escalation

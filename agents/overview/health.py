@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from agents.core.limits import BUDGETS
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.requests import ENDED, EffectState, EscalationState, RunState
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database import DatabaseTooOld, pending_migrations, prove_writable
 from agents.engine.tools.letters import letters_told, untold_effects

@@ -32,7 +32,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.money import format_money
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.requests import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.deciders import undecidable
 from agents.engine.ending import ASKED_AGAIN

@@ -19,7 +19,7 @@ from django.utils.http import urlencode
 from agents.audit.copies import safe_cell
 from agents.core.decisions import Closed, ReviewFigures, figures_from
 from agents.core.money import day_begun_at, format_sums
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.upkeep.daily import DAY, reviews_between, sum_closed, summed_until
 from agents.models import Escalation, Membership, ReviewDay, Role, Team, Workspace
 from agents.shell import access

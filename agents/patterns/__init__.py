@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agents.core.actions import ArgSpecs
+from agents.core.json_forms import ArgSpecs
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.money import to_model_units
 from agents.core.registry import enter, load

@@ -3,8 +3,8 @@
 A refusal is an answer to the agent, and only the agent's own end ends the run.
 """
 
-from agents.core.actions import InvalidAction, check_action
-from agents.core.request_kinds import INQUIRY
+from agents.core.decisions import INQUIRY
+from agents.core.json_forms import InvalidAction, check_action
 from agents.core.requests import Await, Escalate, Failed, Flow, Json, Say, Stop, Together
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, final_answer, reports_error

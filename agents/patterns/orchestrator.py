@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.core.actions import Task, plan_schema, read_plan
-from agents.core.json_forms import args_hash
+from agents.core.json_forms import Task, args_hash, plan_schema, read_plan
 from agents.core.limits import Limits
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern, steps

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 from functools import partial
 
-from agents.core.actions import Route, read_route, route_schema
-from agents.core.json_forms import args_hash
+from agents.core.decisions import HAND_OVER
+from agents.core.json_forms import Route, args_hash, read_route, route_schema
 from agents.core.limits import Limits
-from agents.core.request_kinds import HAND_OVER
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern, steps
 

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agents.core.actions import MAX_TEXT
+from agents.core.json_forms import MAX_TEXT
 from agents.core.limits import BUDGETS, Limits
-from agents.core.requests import Ask, Failed, Json, Request, Stop
-from agents.core.states import AFTER_BLOCK, asks_only
+from agents.core.requests import AFTER_BLOCK, Ask, Failed, Json, Request, Stop, asks_only
 from agents.core.tables import read_table
 from agents.patterns import Brief, Notes
 

@@ -7,13 +7,23 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from agents.core.actions import Action, action_schema, read_action
-from agents.core.json_forms import args_hash
+from agents.core.decisions import ACTION, LETTER
+from agents.core.json_forms import Action, action_schema, args_hash, read_action
 from agents.core.limits import REVIEW_CHANGED
 from agents.core.money import to_model_units, with_unit
-from agents.core.request_kinds import ACTION, LETTER
-from agents.core.requests import TAKE, Ask, Await, Escalate, Failed, Flow, Json, Review, Stop, Use
-from agents.core.states import claims_deed
+from agents.core.requests import (
+    TAKE,
+    Ask,
+    Await,
+    Escalate,
+    Failed,
+    Flow,
+    Json,
+    Review,
+    Stop,
+    Use,
+    claims_deed,
+)
 from agents.patterns import Brief, Notes, pattern, proposes_again, steps
 
 _RECENT = 3  # steps that the worker is shown

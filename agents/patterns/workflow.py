@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 from agents.core import checkpoints, workflows
-from agents.core.actions import action_schema, read_action
-from agents.core.json_forms import sha256
-from agents.core.request_kinds import OUTPUT, QUESTION
+from agents.core.decisions import OUTPUT, QUESTION
+from agents.core.json_forms import action_schema, read_action, sha256
 from agents.core.requests import Ask, Escalate, Flow, FlowOutcome, Json, Review, Say, Stop, Together
 from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.steps import (

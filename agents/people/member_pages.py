@@ -20,7 +20,8 @@ from agents.core.limits import Limits
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
-from agents.people import groups, second_factor
+from agents.people import members as groups
+from agents.people import sign_in as second_factor
 from agents.people.members import end_sessions, remove_member, set_limit, set_role, set_team
 from agents.publishing.pages import readable_limits
 from agents.publishing.words import desk_names

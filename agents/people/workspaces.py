@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.actions import has_hidden
+from agents.core.json_forms import has_hidden
 from agents.core.limits import strict
 from agents.core.requests import Json
 from agents.engine.desk.subjects import new_book

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from agents.core import compat_0_2
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import BY_PERSON, Consent, Facts, ReviewResult, Ruling, RulingKind, covers

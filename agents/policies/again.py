@@ -5,16 +5,15 @@ The reader of stored facts stands here; `core.reviews` and `engine.desk.facts` w
 
 from collections.abc import Sequence
 
-from agents.core.actions import Action
 from agents.core.compat_0_2 import facts_of_first
-from agents.core.json_forms import canonical
+from agents.core.json_forms import Action, canonical
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Border, Consent, DeskFacts, Facts, ReviewResult, Ruling, RulingKind
 from agents.policies import NO_CONSENT, review
-from agents.sdk.arguments import BadValue, read_whole
 from agents.sdk.desk import Desk
 from agents.sdk.rules import NO_CASE, Case
+from agents.sdk.values import BadValue, read_whole
 
 FAILED = "rule_failed"
 FAILS = "A rule cannot be asked any more."

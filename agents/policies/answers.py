@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.ledger_sentences import free_words
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind

@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from agents.core.actions import Action
-from agents.core.json_forms import BadJson, parse
+from agents.core.json_forms import Action, BadJson, parse
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import Consent, Open, ReviewResult

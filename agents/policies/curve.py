@@ -10,9 +10,8 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import RulingKind
 from agents.policies.flips import OUTCOMES, Proposal, outcome
-from agents.sdk.arguments import BadValue, read_stored
 from agents.sdk.desk import DESKS, rules_at
-from agents.sdk.values import Money
+from agents.sdk.values import BadValue, Money, read_stored
 
 _STEPS = 20
 # The ruling on a value that is not over such a limit, and on one that is.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.limits import LIMITS, Limits
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult

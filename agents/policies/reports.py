@@ -5,7 +5,7 @@ One set of rules for every desk with a report.
 
 from functools import partial, update_wrapper
 
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind
 from agents.policies import Rule

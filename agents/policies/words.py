@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from agents.core import compat_0_2
-from agents.core.actions import MAX_CALL, MAX_TEXT
 from agents.core.compat_0_2 import STOP_REASONS
+from agents.core.json_forms import MAX_CALL, MAX_TEXT
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.tables import read_table
 from agents.sdk.desk import DESKS, Desk

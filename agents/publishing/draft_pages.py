@@ -28,9 +28,8 @@ from agents.publishing.trial_pages import headline
 from agents.publishing.versions import admins_of, needs_second, readable
 from agents.publishing.words import CAPS, MASKED, WORDS, differences
 from agents.sdk.adjustments import BadPatch, OpenField
-from agents.sdk.arguments import BadValue, read_stored
 from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
-from agents.sdk.values import Money
+from agents.sdk.values import BadValue, Money, read_stored
 from agents.shell import access
 from agents.shell.formats import RULING_ROLES, desk_title
 from agents.shell.pages import BadForm, action, only, page, whole_number

@@ -18,8 +18,8 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.policies.words import floor_of, words_of
 from agents.publishing.words import CAPS, told
-from agents.sdk.arguments import BadValue, read_stored
 from agents.sdk.desk import DESKS, Desk
+from agents.sdk.values import BadValue, read_stored
 from agents.shell.formats import desk_title
 
 

@@ -10,11 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from agents.core.calls import CallTarget
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.money import format_money, is_currency, with_unit
 from agents.core.requests import Json
-from agents.core.reviews import ReviewResult
+from agents.core.reviews import CallTarget, ReviewResult
 from agents.models import DraftTrial, Role, Run, Step
 from agents.models.runs import ValuesLocked, target_of
 from agents.policies.flips import ALONE, BLOCKED, WAITS
@@ -22,8 +21,8 @@ from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
 from agents.publishing.walks import walk
 from agents.publishing.words import differences
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, tool_title
+from agents.sdk.values import BadArguments
 from agents.shell import access
 from agents.shell.formats import CHIPS, RULING_ROLES, desk_title, rule_title
 from agents.shell.pages import action, page

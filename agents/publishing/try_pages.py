@@ -21,8 +21,8 @@ from agents.models import PolicyDraft, Run, Step
 from agents.policies.cases import BadCase, PolicyCase, judge_case, shipped_cases
 from agents.publishing.draft_pages import fields_of, set_value
 from agents.sdk.adjustments import BadPatch, OpenField, argument_fields, changed_fields
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, tool_title, tools_at
+from agents.sdk.values import BadArguments
 from agents.shell import access
 from agents.shell.formats import RULING_ROLES, desk_title
 from agents.shell.pages import page

@@ -18,7 +18,7 @@ from agents.models import Event, Membership, Notification, PolicyVersion, Role, 
 from agents.patterns import offered_at
 from agents.publishing.faults import new_faults
 from agents.publishing.words import differences
-from agents.sdk import arguments as serialization
+from agents.sdk import values as serialization
 from agents.sdk.desk import DESKS, offered, rules_at, tools_at
 from agents.shell.formats import desk_title
 from agents.shell.refusal import Refused, require_member

@@ -9,19 +9,17 @@ from uuid import UUID
 
 from django.db.models import Count, Q
 
-from agents.core.actions import Action
-from agents.core.calls import CallTarget
+from agents.core.json_forms import Action
 from agents.core.limits import Limits
 from agents.core.redact import Pseudonyms
-from agents.core.requests import Json
-from agents.core.reviews import ReviewResult
-from agents.core.states import EffectState
+from agents.core.requests import EffectState, Json
+from agents.core.reviews import CallTarget, ReviewResult
 from agents.engine.again import rulings_again
 from agents.models import Effect, Escalation, MaskedValue, Run, Step, Workspace
 from agents.models.runs import ValuesLocked, give_pseudonyms, naming, read_values, target_of
 from agents.policies.curve import curve_of
 from agents.policies.flips import FlipTable, Proposal, concerned, untried
-from agents.sdk.arguments import BadArguments
+from agents.sdk.values import BadArguments
 
 _TOGETHER = 200  # runs that are read at a time
 

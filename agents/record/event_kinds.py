@@ -11,11 +11,9 @@ from datetime import datetime
 from typing import TypeAlias
 
 from agents.core.compat_0_2 import desk_of, own_limits
-from agents.core.decisions import REPLY
+from agents.core.decisions import EFFECT_UNKNOWN, REPLY
 from agents.core.json_forms import sha256
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
 from agents.core.tables import read_table
 from agents.record.chain import TEXTS, Linked
 

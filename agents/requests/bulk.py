@@ -17,9 +17,8 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from agents.core import money
-from agents.core.decisions import Decision
-from agents.core.request_kinds import ACTION
-from agents.core.states import EscalationState
+from agents.core.decisions import ACTION, Decision
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Event
 from agents.models.record import facts_of
 from agents.requests.deciding import decide

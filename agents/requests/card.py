@@ -10,17 +10,15 @@ from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet
 from django.utils.safestring import SafeString
 
-from agents.core.actions import MAX_TEXT
-from agents.core.calls import CallTarget
 from agents.core.compat_0_2 import unit_of
-from agents.core.decisions import Demand
+from agents.core.decisions import FINAL, INSTRUCTIONS, TEXT, Demand, RequestKind
+from agents.core.json_forms import MAX_TEXT
 from agents.core.ledger_sentences import in_other_words
 from agents.core.money import format_money, with_unit
 from agents.core.names import homoglyph_warnings
 from agents.core.redact import texts_in
-from agents.core.request_kinds import FINAL, INSTRUCTIONS, TEXT, RequestKind
-from agents.core.requests import Json
-from agents.core.states import ENDED, EscalationState
+from agents.core.requests import ENDED, EscalationState, Json
+from agents.core.reviews import CallTarget
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may
 from agents.engine.desk.review_context import doubts_of

@@ -9,25 +9,24 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from agents.core.actions import MAX_TEXT
-from agents.core.calls import CallTarget
-from agents.core.decisions import Decision, Yes, what_yes_does
-from agents.core.request_kinds import (
+from agents.core.decisions import (
     ANSWER,
     EFFECT_UNKNOWN,
     INSTRUCTIONS,
     LAPSES,
     SEND_BACK,
     TEXT,
+    Decision,
+    Yes,
     answer_of,
     kind_of,
+    what_yes_does,
 )
-from agents.core.requests import Json
-from agents.core.reviews import Facts
-from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
-from agents.db.compiled import CompiledUpdate, Param
+from agents.core.json_forms import MAX_TEXT
+from agents.core.requests import ENDED, GRANTED, EffectState, EscalationState, Json
+from agents.core.reviews import CallTarget, Facts
+from agents.db.compiled import CompiledUpdate, Param, insert_rows
 from agents.db.driver import fetch_now
-from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
 from agents.engine.deciders import demand_for, held_tool, is_kept_from, is_own
 from agents.engine.desk.company import LookedUp

@@ -7,9 +7,16 @@ from django.http import QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from agents.core.decisions import Decision
+from agents.core.decisions import (
+    ADJUST,
+    APPROVE,
+    ARGUMENTS,
+    REJECT,
+    SEND_BACK,
+    Decision,
+    RequestKind,
+)
 from agents.core.money import BadAmount, exponent, format_money, minor_of_typed, plain_amount
-from agents.core.request_kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, RequestKind
 from agents.core.requests import Json
 from agents.requests import deciding
 from agents.sdk.adjustments import BadPatch, OpenField, changed_fields, label_of

@@ -9,14 +9,11 @@ from typing import Any, TypeAlias
 from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet, Sum, Value
 
-from agents.core.calls import CallTarget
-from agents.core.decisions import Demand
+from agents.core.decisions import Demand, kind_of
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money, utc_midnight
-from agents.core.request_kinds import kind_of
-from agents.core.requests import Json
-from agents.core.reviews import RulingKind, consent_of
-from agents.core.states import GRANTED, EscalationState
+from agents.core.requests import GRANTED, EscalationState, Json
+from agents.core.reviews import CallTarget, RulingKind, consent_of
 from agents.db.driver import fetch_now
 from agents.engine import deciders
 from agents.engine.desk.company import LookedUp, LookupFailed, look_up_now
@@ -37,11 +34,11 @@ from agents.sdk.adjustments import (
     label_of,
     open_fields,
 )
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.facts import EarlierReview
 from agents.sdk.rules import Case
+from agents.sdk.values import BadArguments
 from agents.shell.refusal import Refused, require_member
 
 _Patch: TypeAlias = Mapping[str, Json]  # arguments set by a person, by name

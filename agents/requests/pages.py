@@ -14,8 +14,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from agents.core.decisions import Decision
-from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT
+from agents.core.decisions import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT, Decision
 from agents.core.requests import Json
 from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of

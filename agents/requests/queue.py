@@ -32,10 +32,8 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from agents.core import money
-from agents.core.decisions import demand_of, read_tiers
-from agents.core.request_kinds import ACTION, TEXT
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.decisions import ACTION, TEXT, demand_of, read_tiers
+from agents.core.requests import EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Effect, Escalation, Grants, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs

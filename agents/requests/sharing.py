@@ -8,8 +8,7 @@ from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.engine.deciders import deciders, is_kept_from, is_own, roster_of

@@ -14,24 +14,24 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 
-from agents.core.actions import MAX_TEXT
 from agents.core.compat_0_2 import ORIGINS as ORIGINS_NOW
 from agents.core.compat_0_2 import unit_of
-from agents.core.decisions import MOST_PEOPLE, Demand
-from agents.core.money import format_money, is_currency, with_unit
-from agents.core.request_kinds import (
+from agents.core.decisions import (
     ADJUST,
     ANSWER,
     APPROVE,
     INSTRUCTIONS,
+    MOST_PEOPLE,
     REJECT,
     SEND_BACK,
     TEXT,
     Answer,
+    Demand,
     RequestKind,
 )
-from agents.core.requests import Json
-from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
+from agents.core.json_forms import MAX_TEXT
+from agents.core.money import format_money, is_currency, with_unit
+from agents.core.requests import ENDED, GRANTED, EffectState, EscalationState, Json
 from agents.core.workflows import Supervision, read_workflow
 from agents.engine.deciders import OPEN_TO_ALL, Roster, demand_for, people_who_may
 from agents.engine.desk.review_context import doubts_of

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.requests import Json
-from agents.core.states import GRANTED, EffectState, EscalationState
+from agents.core.requests import GRANTED, EffectState, EscalationState, Json
 from agents.engine.ending import UNTAKEN
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import Called, label_of, money_of

@@ -10,8 +10,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import QueryDict
 
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.engine.kill_switch import freeze, keep_writes_out
 from agents.engine.redaction import redact_in
 from agents.models import (

@@ -12,17 +12,14 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents import patterns, tools
-from agents.core.actions import has_hidden, is_text
-from agents.core.json_forms import sha256
+from agents.core.json_forms import has_hidden, is_text, sha256
 from agents.core.limits import EXTERNAL, Limits
 from agents.core.names import invisible_characters
 from agents.core.redact import Pseudonyms
-from agents.core.requests import Json
-from agents.core.states import AFTER_BLOCK, ENDED, EscalationState, RunState
+from agents.core.requests import AFTER_BLOCK, ENDED, EscalationState, Json, RunState
 from agents.core.workflows import BadWorkflow, bind_parameters, check_workflow, read_workflow
-from agents.db.compiled import CompiledSelect, Param
+from agents.db.compiled import CompiledSelect, Param, new_row
 from agents.db.driver import fetch_now, pipeline
-from agents.db.inserts import new_row
 from agents.engine.commit import Commit
 from agents.engine.desk import subjects
 from agents.engine.desk.company import DeskFailed

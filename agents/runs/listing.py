@@ -10,14 +10,14 @@ from django.db import connection
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
+from agents.core.decisions import KINDS
 from agents.core.money import format_largest, format_money, format_sums
-from agents.core.request_kinds import KINDS
-from agents.core.requests import Json
-from agents.core.states import (
+from agents.core.requests import (
     DECIDED,
     WORDS,
     EffectState,
     EscalationState,
+    Json,
     ResultKind,
     RunState,
     words_of,

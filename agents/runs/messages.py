@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.core.compat_0_2 import currency_of
+from agents.core.decisions import kind_of
 from agents.core.json_forms import BadJson, parse
 from agents.core.registry import ROLES
-from agents.core.request_kinds import kind_of
 from agents.core.requests import Json
 from agents.engine.turns.asking import MAX_CALL
 from agents.llm.prompts import TOOL_FORM, prompt, prompt_with_tools

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.turns.asking import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
 from agents.models.record import Entry, append_events

@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import results
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.states import ENDED, RunState
+from agents.core.decisions import EFFECT_UNKNOWN
+from agents.core.requests import ENDED, RunState
 from agents.engine.deciders import is_own
 from agents.models import Event, Head, KillSwitch, Run, Step
 from agents.runs import kill_switch, launching, listing, trace

@@ -10,8 +10,7 @@ from datetime import datetime
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.compat_0_2 import currency_of
 from agents.core.money import with_unit
-from agents.core.requests import Json
-from agents.core.states import ENDED
+from agents.core.requests import ENDED, Json
 from agents.models import Step
 from agents.policies.words import end_sentence, why_not
 from agents.runs.turns import Axis, Bar, axis

@@ -15,12 +15,11 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from agents import results
-from agents.core.calls import Touch
+from agents.core.decisions import EFFECT_UNKNOWN
 from agents.core.limits import ATTEMPTS, Limits, Spent, active
 from agents.core.money import PRICED_IN, format_money, format_sums, with_unit
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
+from agents.core.reviews import Touch
 from agents.engine.ending import turn_of
 from agents.engine.tools.letters import failed_letter, is_told_of, letters_sent, untold_effects
 from agents.engine.turns.answering import is_untaken

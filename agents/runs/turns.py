@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from agents.core.limits import active
 from agents.core.money import PRICED_IN
-from agents.core.requests import Json
-from agents.core.states import EffectState
+from agents.core.requests import EffectState, Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.steps import REPEATED, TOO_MANY, UNREADABLE, reports_error
 from agents.runs.changes import (

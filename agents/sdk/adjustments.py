@@ -23,9 +23,8 @@ from agents.core.money import (
     with_unit,
 )
 from agents.core.requests import Json
-from agents.sdk.arguments import Arguments, BadArguments
 from agents.sdk.rules import Case
-from agents.sdk.values import Count, Money, show
+from agents.sdk.values import Arguments, BadArguments, Count, Money, show
 
 Bound: TypeAlias = Any  # a value of the argument's type, or a function of the case
 

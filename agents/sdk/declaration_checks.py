@@ -8,8 +8,8 @@ from inspect import getclosurevars, iscoroutinefunction, signature
 from types import NoneType, SimpleNamespace
 from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
-from agents.core.calls import Touch
 from agents.core.limits import KEYS
+from agents.core.reviews import Touch
 from agents.sdk.adjustments import Lower, bare_type, check_change
 from agents.sdk.desk_tools import AGENT, CONSOLE, DeskTool, check_places
 from agents.sdk.facts import values_at

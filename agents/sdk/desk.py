@@ -10,14 +10,12 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agents.core.calls import Touch
 from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
-from agents.core.reviews import Ruling
+from agents.core.reviews import Ruling, Touch
 from agents.sdk import declaration_checks
 from agents.sdk.adjustments import Change
-from agents.sdk.arguments import BadArguments, arguments_of, limit_fields
 from agents.sdk.demo import Past, Says, check_script
 from agents.sdk.desk_patterns import (
     DeskSource,
@@ -39,7 +37,7 @@ from agents.sdk.desk_tools import (
 )
 from agents.sdk.facts import Asked
 from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
-from agents.sdk.values import AsNumber, In, Money
+from agents.sdk.values import AsNumber, BadArguments, In, Money, arguments_of, limit_fields
 
 F = TypeVar("F", bound=Callable[..., Any])
 NOBODY = ("person", "stop")  # what happens to a case that no specialist takes

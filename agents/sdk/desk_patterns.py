@@ -9,13 +9,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from agents.core.calls import Touch
+from agents.core.decisions import ACTION
 from agents.core.names import holds_address
-from agents.core.request_kinds import ACTION
 from agents.core.requests import Json
-from agents.sdk.arguments import texts_of
+from agents.core.reviews import Touch
 from agents.sdk.demo import OF_PLANNER
 from agents.sdk.desk_tools import CallRefused, DeskCall, DeskTool
+from agents.sdk.values import texts_of
 
 TICKET = "ticket"
 

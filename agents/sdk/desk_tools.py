@@ -10,12 +10,8 @@ from inspect import getdoc, signature
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from agents.core.actions import ArgSpec
-from agents.core.calls import Touch
 from agents.core.compat_0_2 import AMOUNT
-from agents.core.finders import read_plainly
-from agents.core.redact import PSEUDONYM
-from agents.core.request_kinds import (
+from agents.core.decisions import (
     ACTION,
     ADJUST,
     APPROVE,
@@ -26,13 +22,15 @@ from agents.core.request_kinds import (
     Answer,
     RequestKind,
 )
+from agents.core.finders import read_plainly
+from agents.core.json_forms import ArgSpec
+from agents.core.redact import PSEUDONYM
 from agents.core.requests import Json
-from agents.core.reviews import Ruling
+from agents.core.reviews import Ruling, Touch
 from agents.sdk.adjustments import Called, Change, with_name
-from agents.sdk.arguments import Arguments, BadArguments, flat_specs, is_text
 from agents.sdk.facts import Asked, is_named
 from agents.sdk.rules import Case
-from agents.sdk.values import Money, show
+from agents.sdk.values import Arguments, BadArguments, Money, flat_specs, is_text, show
 
 # The subject of a desk's runs, and how it is looked up.
 

@@ -24,7 +24,7 @@ from django.shortcuts import get_object_or_404
 
 from agents.core import redact
 from agents.core.redact import PSEUDONYM, Pseudonyms
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import DECIDES as DECIDES
 from agents.models import LAUNCHES as LAUNCHES

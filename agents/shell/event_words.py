@@ -13,11 +13,11 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 
-from agents.core import request_kinds
+from agents.core import decisions as request_kinds
 from agents.core.compat_0_2 import currency_of, erased_subject, own_limits
 from agents.core.limits import EXTERNAL
 from agents.core.money import format_money, with_unit
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.ending import WITHDRAWN, turn_of
 from agents.models import DECIDES, AgentCall, Event, Run
 from agents.models.outside import stopped_by

@@ -26,9 +26,9 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agents.core.actions import is_hidden
 from agents.core.compat_0_2 import currency_of, unit_of
-from agents.core.json_forms import BadJson, parse
+from agents.core.decisions import kind_of
+from agents.core.json_forms import BadJson, is_hidden, parse
 from agents.core.money import (
     MAX_MINOR,
     PRICED_IN,
@@ -42,9 +42,7 @@ from agents.core.money import (
     with_unit,
 )
 from agents.core.redact import ANY_MASK, PSEUDONYM
-from agents.core.request_kinds import kind_of
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.core.tables import read_table
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
 from agents.policies import words as desk_words

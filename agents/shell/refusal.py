@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.core.actions import has_hidden
+from agents.core.json_forms import has_hidden
 from agents.core.names import invisible_characters
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace

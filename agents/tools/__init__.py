@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from agents.core.actions import ArgSpecs
 from agents.core.compat_0_2 import currency_of
-from agents.core.request_kinds import ACTION, RequestKind, kind_of
+from agents.core.decisions import ACTION, RequestKind, kind_of
+from agents.core.json_forms import ArgSpecs
 from agents.core.requests import Json
 from agents.sdk.adjustments import Called, in_words, with_name
 from agents.sdk.desk import DESKS, tools_at

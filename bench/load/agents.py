@@ -19,7 +19,7 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.turns.advance import run_once
 from agents.external import keys, sessions
 from agents.models import ExternalAgent, Run

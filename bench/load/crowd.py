@@ -9,7 +9,7 @@ from collections import Counter
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Escalation
 from bench.load import processes
 from bench.load.decisions import Form

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from django.contrib.auth.models import User
 from django.db import connection
 
-from agents.core.states import ENDED, RunState
+from agents.core.requests import ENDED, RunState
 from agents.models import Effect, Escalation, Run
 from bench import page
 from bench.load import processes

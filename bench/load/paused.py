@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from django.db import connection, models
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Event, Run, Step
 from bench import page

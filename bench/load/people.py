@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from django.db import connection
 
-from agents.core.states import ENDED, RunState
+from agents.core.requests import ENDED, RunState
 from agents.models import Effect, Escalation, Role, Run
 from bench import page
 from bench.load import processes

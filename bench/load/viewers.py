@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from asgiref.sync import sync_to_async
 from django.db import connection
 
-from agents.core.states import ENDED, RunState
+from agents.core.requests import ENDED, RunState
 from agents.models import Escalation, Event, Role, Run
 from bench.load import processes
 from bench.load.decisions import Form, p95_ms

@@ -6,7 +6,7 @@ from statistics import median
 
 from django.db import connection
 
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
 from agents.models import Event, Run
 from bench import page
 from bench.load import processes

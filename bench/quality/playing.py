@@ -8,8 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import llm
-from agents.core.requests import Json
-from agents.core.states import EffectState, RunState, claims_deed
+from agents.core.requests import EffectState, Json, RunState, claims_deed
 from agents.engine.runtime.database import close_connections
 from agents.engine.turns.advance import run_once
 from agents.models import Effect, Run, Workspace

@@ -17,8 +17,8 @@ from django.utils import timezone
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from agents.core.actions import Action, check_action
 from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
+from agents.core.json_forms import Action, check_action
 from agents.core.requests import Json, Stop
 from agents.core.reviews import Consent, Facts, ReviewResult, consent_of
 from agents.db.compiled import CompiledSelect, Param

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from agents.core.actions import Action
-from agents.core.json_forms import canonical, sha256
+from agents.core.json_forms import Action, canonical, sha256
 from agents.core.reviews import Facts, ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing

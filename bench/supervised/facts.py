@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.core.actions import Action
 from agents.core.compat_0_2 import CURRENCY
+from agents.core.json_forms import Action
 from agents.core.reviews import DeskFacts, Facts
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import STRICT
-from agents.sdk.arguments import write
 from agents.sdk.facts import Origin
 from agents.sdk.rules import NO_CASE
+from agents.sdk.values import write
 from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor", "refunds")

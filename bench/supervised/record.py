@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from django.db import connections
 
-from agents.core.actions import Action
-from agents.core.json_forms import canonical
+from agents.core.json_forms import Action, canonical
 from agents.core.requests import Json
 from agents.db import driver
 from agents.models.record import Entry

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.external import keys
 from agents.external.mcp import Mcp
 from agents.external.waiting import Waiting

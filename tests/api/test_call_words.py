@@ -6,7 +6,7 @@ import pytest
 
 from agents.core.requests import Json
 from agents.external.calls import ProposedCall
-from agents.external.content_calls import Standing, words_of
+from agents.external.mcp import Standing, words_of
 from agents.models import AgentCall, Run
 
 TOLD: dict[str, Json] = {

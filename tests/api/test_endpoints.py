@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.external import keys, sessions
 from agents.external.endpoints import api
 from agents.external.schemas import description

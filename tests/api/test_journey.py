@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.external import keys
 from agents.models import AgentCall, Escalation, ExternalAgent, Run
 from tests.e2e.workers import PATIENCE, until

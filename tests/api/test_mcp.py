@@ -15,8 +15,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.engine.turns.answering import end_silent
 from agents.external import keys
 from agents.external.mcp import HOLD

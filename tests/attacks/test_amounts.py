@@ -11,7 +11,7 @@ from django.urls import reverse
 from agents.core.json_forms import BadJson, parse
 from agents.core.limits import IN_WORKSPACE
 from agents.core.money import BadAmount, minor_of_text, plain_amount
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.replay.cases import read_human
 from agents.shell import refusal

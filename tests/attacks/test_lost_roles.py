@@ -18,7 +18,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents.core.ledger_sentences import free_words
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds import billing
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import STRICT

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
 from agents.models import Escalation, Run
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, day, decide, euros, postings

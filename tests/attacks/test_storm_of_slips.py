@@ -14,8 +14,7 @@ from random import Random
 import pytest
 
 from agents.core.ledger_sentences import free_words
-from agents.core.requests import Json
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, Json, RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run
 from tests.attacks.lies import LIES

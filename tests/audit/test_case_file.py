@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents.audit import case, sealing
+from agents.audit import pages as case
+from agents.audit import sealing
 from agents.audit.copies import heads_of
 from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
 from agents.models.record import Entry
@@ -272,4 +273,4 @@ def test_a_long_run_has_pages_that_cost_what_the_first_does(
         after = int(further[1])
 
     assert seen == [str(turn) for turn in range(1, 203)]
-    assert len(seen) > case.PAGE
+    assert len(seen) > case.ENTRIES

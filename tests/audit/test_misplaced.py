@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.audit import protection
 from agents.core.decisions import Decision
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
 from agents.overview.pages import overview

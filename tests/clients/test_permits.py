@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.utils import base64url_encode
 from opsconsole_client.permits import BadPermit, Verifier
 
-from agents.core.calls import SKEW, claims_of, digest_of, reported_by
+from agents.core.reviews import SKEW, claims_of, digest_of, reported_by
 from agents.external.permits import public_keys, sign_permit, signing_key
 
 KEY, OLD = "a-key-of-more-than-thirty-two-letters", "the-key-before-it-of-as-many-letters"

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Membership, Role, Run
 from agents.people import workspaces
 from agents.runs import kill_switch

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.decisions import Decision
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.publishing.versions import policy_version

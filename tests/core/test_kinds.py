@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from agents.core.request_kinds import ADJUST, ANSWER, APPROVE, KINDS, REJECT, RequestKind, kind_of
+from agents.core.decisions import ADJUST, ANSWER, APPROVE, KINDS, REJECT, RequestKind, kind_of
 from agents.core.tables import read_table
 from agents.sdk.desk import DESKS
 from tests.processes import ROOT

@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 
 from agents import tools
-from agents.core.actions import MAX_TEXT, action_schema, plan_schema, read_action, route_schema
 from agents.core.compat_0_2 import policy_document
-from agents.core.json_forms import MAX_CHARS, BadJson, parse
+from agents.core.json_forms import (
+    MAX_CHARS,
+    MAX_TEXT,
+    BadJson,
+    action_schema,
+    parse,
+    plan_schema,
+    read_action,
+    route_schema,
+)
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json, Stop
 from agents.desks.reference.desk import REFERENCE

@@ -10,7 +10,7 @@ from agents.core.names import (
     is_plain_name,
     is_plain_plan,
 )
-from agents.core.states import asks_only, claims_deed
+from agents.core.requests import asks_only, claims_deed
 
 TOOLS = ("transfer_money", "add_payee", "issue_refund")
 

@@ -19,9 +19,8 @@ from agents.core.redact import name_of
 from agents.engine.desk import registry
 from agents.models import Escalation, Run
 from agents.publishing import versions as publishing
-from agents.sdk.arguments import longest
 from agents.sdk.rules import approve, escalate
-from agents.sdk.values import Money
+from agents.sdk.values import Money, longest
 from opsconsole.desks import Call, Choose, Desk, Lower, Quote, Range, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.engine.scene import Scene, go

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk

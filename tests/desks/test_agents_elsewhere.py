@@ -13,9 +13,10 @@ from pytest_django.live_server_helper import LiveServer
 
 from agents.engine.desk import registry
 from agents.engine.desk.repeats import comparable
-from agents.external import content_calls, keys
+from agents.external import keys
+from agents.external import mcp as content_calls
 from agents.external.calls import call_of
-from agents.external.content_calls import words_of
+from agents.external.mcp import words_of
 from agents.models import AgentCall, Escalation, Role, Run
 from agents.people import members
 from agents.sdk.values import Money

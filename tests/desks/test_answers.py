@@ -10,8 +10,7 @@ from playwright.sync_api import expect
 
 from agents import results
 from agents.audit import erasing
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.desks.bank.models import Invoice
 from agents.engine.deciders import parties_of
 from agents.models import Role, Run

@@ -23,8 +23,8 @@ from agents.models import Escalation, Role, Run
 from agents.publishing import versions as publishing
 from agents.results import result
 from agents.sdk.adjustments import in_words
-from agents.sdk.arguments import between
 from agents.sdk.rules import escalate
+from agents.sdk.values import between
 from agents.shell import refusal
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments

@@ -9,18 +9,17 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.requests import Json
+from agents.core.requests import Json, RunState
 from agents.core.reviews import DeskFacts, Facts
-from agents.core.states import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.tools import admission
 from agents.models import Escalation, Run
 from agents.requests.words import act, sources
 from agents.runs.trace import trace
-from agents.sdk import arguments as serialization
-from agents.sdk.arguments import Arguments
+from agents.sdk import values as serialization
 from agents.sdk.desk import DESKS
 from agents.sdk.rules import Case
+from agents.sdk.values import Arguments
 from agents.shell import refusal as operations_refusal
 from tests.desks.bank import (
     ATTACKS,

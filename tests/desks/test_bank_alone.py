@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import URLPattern, reverse
 from django.urls.converters import IntConverter, PathConverter, StringConverter, UUIDConverter
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.models import Escalation, Event, Membership, Role, Run
 from agents.sdk.desk import DESKS, offered
 from agents.urls import urlpatterns

@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.core.limits import read_limits
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.desk.review_context import ReviewContext
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.overview.pages import overview

@@ -12,9 +12,8 @@ from agents.audit import erasing
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee, Transfer
 from agents.models import Event, Run
-from agents.sdk.arguments import arguments_of
 from agents.sdk.desk import DESKS
-from agents.sdk.values import Money
+from agents.sdk.values import Money, arguments_of
 from agents.shell import refusal
 from agents.shell.event_words import tell_events
 from tests.audit.test_rows import reasons

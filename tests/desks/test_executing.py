@@ -17,7 +17,7 @@ import pytest
 from django.utils import timezone
 from opsconsole_client import Desk, Refused
 
-from agents.core.states import EffectState, EscalationState
+from agents.core.requests import EffectState, EscalationState
 from agents.engine.desk import registry
 from agents.external import calls, keys
 from agents.models import AgentCall, Effect, Escalation, ExternalAgent, Role

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Run
 from tests.attacks.test_lost_transfer import READ, final, pay
 from tests.conformance.replay_server import ReplayServer

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Event, Run, Workspace
 from agents.sdk.desk import Desk
 from agents.sdk.facts import Asked

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.audit import archiving
 from agents.core.redact import PSEUDONYM
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Escalation, Head, MaskedValue, Role, Run, SavedView
 from agents.sdk.desk import DESKS
 from agents.sdk.values import Money

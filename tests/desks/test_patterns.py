@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from agents import results
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.desk import registry
 from agents.models import Escalation, Role, Run
 from agents.policies import words as rule_words

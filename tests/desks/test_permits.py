@@ -11,7 +11,7 @@ from django.utils import timezone
 from opsconsole_client.permits import Verifier
 
 from agents.audit import erasing
-from agents.core.states import EffectState, RunState
+from agents.core.requests import EffectState, RunState
 from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.external.calls import call_of, outcome_of_call

@@ -8,8 +8,7 @@ from django.utils import timezone
 
 from agents.audit import erasing
 from agents.core.decisions import Decision
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.engine.desk.repeats import identifying
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, Role, Run, Step

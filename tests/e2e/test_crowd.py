@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Event, Run
 from tests.engine.scene import REFUND_500, REFUND_1200, go, set_scene
 from tests.live.watching import cookie_of

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from tests import checker, clusters
 from tests.conformance import harness
 from tests.conformance.replay_server import Session

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Escalation, Run, Worker
 from tests.conformance import harness
 from tests.e2e.workers import PATIENCE, SCRIPT, reach, settings_of, until

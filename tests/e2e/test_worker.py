@@ -11,7 +11,7 @@ import pytest
 from django.db.models.functions import Now
 
 from agents import results
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Escalation, Run
 from tests import nursery
 from tests.conformance.replay_server import ReplayServer

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from agents.core.states import ENDED, RunState
+from agents.core.requests import ENDED, RunState
 from agents.models import Run
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import fresh

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agents import results
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.runtime import crashpoints
 from agents.models import Run
 from tests.engine.memory import Crash

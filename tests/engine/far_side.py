@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 from django.utils import timezone
 
-from agents.core.calls import Touch
 from agents.core.requests import Json
+from agents.core.reviews import Touch
 from agents.desks.refunds import mail
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall, DeskTool

@@ -16,8 +16,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import llm
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.turns.advance import run_once
 from agents.llm.demo_model import demo_reply

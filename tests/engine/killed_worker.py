@@ -7,7 +7,7 @@ def main(port: str, touch: str, run_id: str) -> None:
     import django
 
     django.setup()
-    from agents.core.calls import Touch
+    from agents.core.reviews import Touch
     from agents.models import Run
     from agents.sdk.desk import DESKS
     from tests.engine.far_side import NAME, letter_tool

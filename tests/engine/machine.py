@@ -22,7 +22,7 @@ from django.utils import timezone
 from agents.audit import protection
 from agents.audit.copies import csv_lines
 from agents.core.decisions import Decision
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.requests import ENDED, EscalationState, RunState
 from agents.desks.refunds import billing
 from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep

@@ -18,8 +18,7 @@ from agents import llm
 from agents.core.compat_0_2 import FIRST_DESK
 from agents.core.decisions import Decision
 from agents.core.limits import Limits
-from agents.core.requests import Json
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.requests import ENDED, EscalationState, Json, RunState
 from agents.engine.runtime.database import Pool, close_connections
 from agents.engine.turns.advance import run_once
 from agents.engine.upkeep.sweep import sweep

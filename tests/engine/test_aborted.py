@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.lease import claim
 from agents.engine.turns.answering import expire

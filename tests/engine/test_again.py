@@ -8,7 +8,7 @@ from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.runtime import crashpoints
 from agents.models import Effect, Role, Run, Scope, SwitchStage

@@ -8,8 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.desks.refunds.facts import ChargeFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Customer, Refund

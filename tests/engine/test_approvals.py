@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents.core.calls import CallTarget
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
+from agents.core.reviews import CallTarget
 from agents.db.driver import fetch_now
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge

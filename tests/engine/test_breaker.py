@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import llm
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.commit import Commit
 from agents.engine.turns import asking

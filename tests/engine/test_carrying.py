@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.states import EffectState, RunState
+from agents.core.requests import EffectState, RunState
 from agents.desks.refunds import billing
 from agents.engine.turns import advance
 from agents.external import carrying

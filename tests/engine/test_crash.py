@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from agents import results
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.models import SentMail
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Event, Run

@@ -8,7 +8,7 @@ import pytest
 from django.core.mail import EmailMessage
 from django.db import OperationalError, connection
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds import mail
 from agents.models import Effect, Escalation, Run
 from agents.sdk.desk import DESKS

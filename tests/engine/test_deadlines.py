@@ -13,8 +13,7 @@ import pytest
 from django.db import connection
 
 from agents import results
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.engine.tools import gateway
 from agents.engine.tools.gateway import LATE

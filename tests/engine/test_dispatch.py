@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from agents import llm
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine import lease
 from agents.engine.lease import claim
 from agents.engine.runtime.database import close_connections, in_database

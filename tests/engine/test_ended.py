@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from agents.audit import protection
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.requests import ENDED, EscalationState, RunState
 from agents.engine.lease import claim
 from agents.models import Escalation, Run
 from tests.engine.scene import Scene, fresh, go

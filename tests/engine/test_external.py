@@ -10,9 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.audit import erasing
-from agents.core.calls import OutcomeUnknown
-from agents.core.requests import Json
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, Json, RunState
+from agents.core.reviews import OutcomeUnknown
 from agents.engine.deciders import deciders, parties_of, roster_of
 from agents.engine.desk import repeats
 from agents.engine.runtime import crashpoints

@@ -13,7 +13,7 @@ from django.db.backends.signals import connection_created
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.runtime import crashpoints
 from agents.engine.runtime.database import TOOL_THREADS
 from agents.engine.turns.asking import MAX_CLAIMS

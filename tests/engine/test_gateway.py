@@ -15,8 +15,8 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from agents.core.calls import OutcomeUnknown
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.requests import EffectState, EscalationState, RunState
+from agents.core.reviews import OutcomeUnknown
 from agents.desks.refunds import billing
 from agents.engine.journal import Journal
 from agents.engine.runtime import crashpoints

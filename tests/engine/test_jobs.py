@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.runtime.dispatch import ring
 from agents.models import Run
 from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, in_thread, payments, set_scene

@@ -11,9 +11,8 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from agents import llm
-from agents.core.calls import OutcomeUnknown
-from agents.core.requests import Ask, Json, Reply
-from agents.core.states import RunState
+from agents.core.requests import Ask, Json, Reply, RunState
+from agents.core.reviews import OutcomeUnknown
 from agents.engine import journal as journals
 from agents.engine.commit import Commit
 from agents.engine.journal import Journal

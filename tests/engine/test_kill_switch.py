@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import results
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.requests import EffectState, EscalationState, RunState
 from agents.engine.runtime import crashpoints
 from agents.engine.turns.answering import expire
 from agents.engine.upkeep import sweep as sweeping

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from django.db import OperationalError
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Escalation, Run
 from tests.engine.cutting import between
 from tests.engine.scene import (

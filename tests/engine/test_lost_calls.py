@@ -12,8 +12,8 @@ import pytest
 from django.db import ProgrammingError
 from django.utils import timezone
 
-from agents.core.calls import Touch
-from agents.core.states import ENDED, EffectState, RunState
+from agents.core.requests import ENDED, EffectState, RunState
+from agents.core.reviews import Touch
 from agents.engine.upkeep import sweep as sweeping
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Role, Run

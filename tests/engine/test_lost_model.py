@@ -13,7 +13,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.requests import ENDED, EscalationState, RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Run
 from agents.replay.cases import decide_simulated, read_human

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine import lease
 from agents.engine.lease import claim
 from agents.engine.upkeep.sweep import sweep

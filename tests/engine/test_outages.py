@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
 from tests.engine.scene import REFUND_500, Scene, mails, payments

@@ -7,8 +7,7 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from agents.core.requests import Json
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, Json, RunState
 from agents.desks.refunds.models import Charge, SentMail
 from agents.models import Escalation, Run
 from agents.shell.refusal import Refused

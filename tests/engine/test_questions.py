@@ -6,8 +6,7 @@ from typing import TypeAlias
 import pytest
 
 from agents import patterns
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.engine.turns import advance
 from agents.models import Run
 from agents.patterns import Brief, Notes, supervisor

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.decisions import Decision
-from agents.core.requests import Ask, Escalate, Flow, Together
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import Ask, Escalate, EscalationState, Flow, RunState, Together
 from agents.engine import journal
 from agents.engine.lease import claim
 from agents.engine.runtime.database import in_database

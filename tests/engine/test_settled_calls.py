@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents.core.calls import Touch
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
+from agents.core.reviews import Touch
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Event, Role

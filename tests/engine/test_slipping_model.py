@@ -6,8 +6,7 @@ import pytest
 from django.test import override_settings
 
 from agents import results
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import SentMail
 from agents.models import Run

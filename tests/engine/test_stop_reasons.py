@@ -11,8 +11,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import results
-from agents.core.requests import Flow
-from agents.core.states import RunState
+from agents.core.requests import Flow, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes

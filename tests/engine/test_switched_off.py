@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.actions import read_plan
+from agents.core.json_forms import read_plan
 from agents.core.requests import Stop
 from agents.core.reviews import Facts
 from agents.desks.refunds.limits import STRICT

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from agents.core.calls import OutcomeUnknown
-from agents.core.states import RunState
+from agents.core.requests import RunState
+from agents.core.reviews import OutcomeUnknown
 from agents.engine.turns.answering import expire
 from agents.models import Escalation, Run
 from agents.overview import pages

@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.decisions import Decision
-from agents.core.requests import Json
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState, Json
 from agents.models import Escalation, Role, Run
 from agents.people.members import set_team
 from agents.requests import deciding

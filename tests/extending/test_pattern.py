@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
-from agents.core.requests import Json, Reply, Request
-from agents.core.states import RunState
+from agents.core.requests import Json, Reply, Request, RunState
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes

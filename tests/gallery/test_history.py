@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.audit.verify import prove
-from agents.core.states import ENDED
+from agents.core.requests import ENDED
 from agents.desks.refunds.declared import desk
 from agents.history import writing
 from agents.management import demo as demo_work

@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import AgentCall, Escalation, Membership, Role, Run, Session
 from agents.requests import sharing
 from agents.runs import kill_switch

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agents import llm
-from agents.core.actions import action_schema, read_action
 from agents.core.compat_0_2 import AMOUNT
+from agents.core.json_forms import action_schema, read_action
 from agents.core.requests import Json, Stop
 from agents.llm.tool_calls import holds_call, read_call, without_reasoning
 from tests.llm.asking import ask_model, send, serving

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.notifications import Hours, Kind, Mode
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.runtime.database import close_connections
 from agents.models import Escalation, Role, Shape, Webhook
 from agents.notifications import fan_out, outbox

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.core.decisions import Decision
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out

@@ -17,7 +17,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
 from agents.notifications import fan_out, outbox
 from agents.notifications.channels import NotDelivered

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.actions import InvalidRoute, check_route
+from agents.core.json_forms import InvalidRoute, check_route
 from agents.core.requests import Json, Reply
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.patterns import TOPICS, is_about

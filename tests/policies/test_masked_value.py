@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.limits import Limits
 from agents.core.reviews import Facts, Ruling, RulingKind, consent_of
 from agents.policies import review

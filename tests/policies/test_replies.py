@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.core.actions import Action
-from agents.core.json_forms import sha256
+from agents.core.json_forms import Action, sha256
 from agents.desks.refunds.facts import RefundFacts
 from agents.desks.refunds.limits import STRICT
 from agents.policies import review

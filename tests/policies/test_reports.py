@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.actions import InvalidPlan, check_plan
+from agents.core.json_forms import InvalidPlan, check_plan
 from agents.core.reviews import Facts
 from agents.desks.refunds.limits import STRICT, RefundLimits
 from agents.desks.refunds.report import figures, findings

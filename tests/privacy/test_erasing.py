@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit import copies, erasing
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.external import sessions
 from agents.live import topics

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents import llm
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.redact import KINDS, PSEUDONYM
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.desks.reference.desk import REFERENCE
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Customer

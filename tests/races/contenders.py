@@ -86,7 +86,7 @@ def takes_over(run: str) -> list[str | None]:
     """Take the run from its worker, assumed dead, twice."""
     from django.utils import timezone
 
-    from agents.core.states import RunState
+    from agents.core.requests import RunState
     from agents.engine.upkeep.sweep import sweep
     from agents.models import Run
 
@@ -233,7 +233,7 @@ def types_code(user: str, code: str) -> bool:
     from django.contrib.auth.models import User
     from django.utils import timezone
 
-    from agents.people import second_factor
+    from agents.people import sign_in as second_factor
 
     return second_factor.check_factor(
         user=User.objects.get(username=user), code=code, at=timezone.now()

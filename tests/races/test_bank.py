@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.people import workspaces
 from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings

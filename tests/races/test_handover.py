@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Approval, Role
 from agents.people import members
 from tests.engine.scene import fresh, go, payments

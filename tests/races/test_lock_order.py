@@ -17,7 +17,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from agents.audit import erasing
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.db.driver import fetch_now
 from agents.desks.refunds import billing
 from agents.desks.refunds.books import COLUMNS, import_customers

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.limits import read_limits
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.requests import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Refund
 from agents.models import Effect, Escalation, PolicyDraft, Role, Run, Workspace

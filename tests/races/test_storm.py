@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents.audit.verify import prove
-from agents.core.states import ENDED, EscalationState
+from agents.core.requests import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from hypothesis import strategies as st
 
 from agents.sdk.adjustments import Change, Choose, Lower, Range
-from agents.sdk.arguments import between, longest
 from agents.sdk.rules import Case, tomorrow
-from agents.sdk.values import Count, Days, In, Money
+from agents.sdk.values import Count, Days, In, Money, between, longest
 
 # With characters to escape, and nothing that a policy masks.
 words = st.text("ab<>&\"'{ äß", min_size=1, max_size=12).map(str.strip).filter(len)

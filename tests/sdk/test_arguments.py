@@ -12,8 +12,17 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from agents.core.json_forms import exact_object
-from agents.sdk.arguments import BadArguments, arguments_of, between, is_text, key, longest
-from agents.sdk.values import Days, In, Money
+from agents.sdk.values import (
+    BadArguments,
+    Days,
+    In,
+    Money,
+    arguments_of,
+    between,
+    is_text,
+    key,
+    longest,
+)
 
 LINES: list[Any] = [{}, [{"text": "a", "more": 1}], [{"text": 1}], [{}], "a"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice
-from agents.sdk.arguments import BadValue, read_stored, write
 from agents.sdk.desk_tools import fill
+from agents.sdk.values import BadValue, read_stored, write
 from opsconsole.desks import (
     Args,
     Case,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.core.actions import is_text
+from agents.core.json_forms import is_text
 from agents.sdk.adjustments import (
     BadPatch,
     Choose,
@@ -21,9 +21,8 @@ from agents.sdk.adjustments import (
     check_change,
     open_fields,
 )
-from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
 from agents.sdk.rules import Case
-from agents.sdk.values import Days, In, Money
+from agents.sdk.values import Arguments, BadArguments, Days, In, Money, arguments_of, between
 from tests.sdk.changing import Line, Open, as_typed, open_argument, whole
 
 TODAY = date(2026, 11, 22)

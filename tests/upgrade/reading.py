@@ -22,7 +22,7 @@ from agents.engine.redaction import RunBorder
 from agents.models import Escalation, Membership, Run, Step
 from agents.policies import NO_CONSENT, review
 from agents.policies.again import read_facts
-from agents.sdk import arguments
+from agents.sdk import values as arguments
 from agents.sdk.desk import DESKS
 from agents.sdk.rules import Case
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents.core.notifications import Kind
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.turns.answering import expire
 from agents.models import Delivery, Escalation, Notification, Role, Run
 from agents.notifications.messages import note_of

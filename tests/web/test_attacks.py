@@ -6,7 +6,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Event, Role, Run
 from tests.engine.scene import Scene
 from tests.web.test_pages import ADDRESSES, SHARES, address, client_of, form, stranger, waiting

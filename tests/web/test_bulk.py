@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Event, Role
 from agents.requests import sharing
 from agents.requests.bulk import MOST_AT_ONCE, reject_many

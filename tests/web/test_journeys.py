@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, Route, expect
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.models import Escalation, Membership, Role, Run
 from tests.e2e.workers import reach, until
 from tests.engine.scene import Scene, decide_request, fresh, has_ended, mails, payments

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents.core.states import EffectState
+from agents.core.requests import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.runs import kill_switch
 from tests.engine.scene import REFUND_500, Scene, go

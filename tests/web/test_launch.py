@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run, Scope

@@ -6,8 +6,7 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
-from agents.core.requests import Json
-from agents.core.states import RunState
+from agents.core.requests import Json, RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation
 from tests.engine.faulty import advance_all, as_demo, faulty_server

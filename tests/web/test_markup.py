@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
 from agents.people import workspaces

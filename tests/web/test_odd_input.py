@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, fresh, go
 from tests.web.test_pages import client_of, form, waiting

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.models import Escalation, Run
 from agents.shell import refusal
 from agents.shell.formats import split_output

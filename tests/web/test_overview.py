@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine.lease import claim
 from agents.engine.upkeep.daily import count_next_day
 from agents.engine.upkeep.sweep import sweep

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.external import keys
 from agents.models import Escalation, Membership, Notification, Role, Run, Workspace

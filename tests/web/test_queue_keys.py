@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Membership, Role
 from tests.engine.scene import Scene, set_scene
 from tests.limits import first_limit

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from agents import results
 from agents.core.redact import PSEUDONYM
-from agents.core.states import EscalationState, RunState
+from agents.core.requests import EscalationState, RunState
 from agents.engine.turns import answering
 from agents.models import Escalation, Role, Step
 from agents.people import workspaces

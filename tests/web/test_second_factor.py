@@ -17,12 +17,13 @@ from django.utils import timezone
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.live.app import NotAdmitted, admit
 from agents.management.operation_command import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
-from agents.people import invitations, second_factor, workspaces
-from agents.people.second_factor import REMAIN
+from agents.people import invitations, workspaces
+from agents.people import sign_in as second_factor
+from agents.people.sign_in import REMAIN
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.processes import SIX, Contenders

@@ -12,7 +12,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.models import Q
 
 from agents.core.limits import BUDGETS
-from agents.core.states import EffectState, RunState
+from agents.core.requests import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.outside import SwitchStage
 from agents.models.people import InvitationState

@@ -15,7 +15,7 @@ from agents.live.app import _user_of
 from agents.models import Delivery, Event, Identity, Membership, Role
 from agents.notifications.messages import note_of
 from agents.people import invitations, members, workspaces
-from agents.people.second_factor import require_factor
+from agents.people.sign_in import require_factor
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 from tests.web.provider import Provider

@@ -20,7 +20,7 @@ from agents.engine.upkeep.daily import count_next_day, sum_next_day, sum_next_re
 from agents.history.writing import drive_cases, invent, own_policy
 from agents.models import Effect, Membership, Role, Workspace
 from agents.overview import pages as overview
-from agents.overview import subjects
+from agents.overview import search as subjects
 from agents.people import workspaces
 from agents.requests import queue
 from agents.runs import listing

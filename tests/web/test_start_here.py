@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Escalation, Role, Run, Workspace
 from agents.overview import pages as overview
 from agents.people import workspaces

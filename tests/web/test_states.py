@@ -18,7 +18,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, ViewportSize, expect
 
 from agents.core.money import format_money
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.engine.turns import answering
 from agents.models import Effect, Escalation, Role

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.core.decisions import Closed, Decision, ReviewFigures, figures_from
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.engine.upkeep.daily import sum_next_review_day
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role

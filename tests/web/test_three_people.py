@@ -6,10 +6,10 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from agents.core.money import format_sums
-from agents.core.states import EscalationState
+from agents.core.requests import EscalationState
 from agents.models import Approval, Escalation, Event, Invitation, Membership, Role
 from agents.models.record import facts_of
-from agents.people import second_factor
+from agents.people import sign_in as second_factor
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mails, payments
 from tests.engine.test_two_people import BELOW

@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
-from agents.core.actions import is_text
-from agents.core.json_forms import parse
+from agents.core.json_forms import is_text, parse
 from agents.core.limits import read_limits
 from agents.desks.days import DEMO_SECONDS, contract_of, figures_of, headline
 from agents.sdk.desk_patterns import Report, SourcesFound

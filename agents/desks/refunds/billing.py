@@ -15,9 +15,8 @@ from typing import Any, TypeGuard
 from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q, QuerySet
 
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, insert_new
 from agents.db.driver import Pending, fetch_now
-from agents.db.inserts import insert_new
 from agents.desks.refunds.models import Charge, Customer, Refund, RefundState, SentMail
 
 _BIGINT = 2**63

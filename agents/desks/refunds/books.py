@@ -19,11 +19,11 @@ from django.db import connection, transaction
 from django.db.models import Count, F, Sum
 from django.utils.dateparse import parse_date
 
-from agents.core.actions import is_hidden
 from agents.core.compat_0_2 import CURRENCY, FIRST_DESK, erased_subject
+from agents.core.json_forms import is_hidden
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
 from agents.core.names import holds_address, holds_link, is_plain_plan
-from agents.db.inserts import insert_rows
+from agents.db.compiled import insert_rows
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
 from agents.models import Event, Workspace

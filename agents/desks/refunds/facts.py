@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from agents.core.compat_0_2 import CURRENCY
 from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
-from agents.core.requests import Json
-from agents.core.states import MAYBE_DONE
+from agents.core.requests import MAYBE_DONE, Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail

@@ -9,7 +9,7 @@ from agents.core.compat_0_2 import CURRENCY, FIRST_DESK
 from agents.core.json_forms import parse
 from agents.core.limits import strict
 from agents.core.money import MAX_MINOR, format_money
-from agents.sdk.arguments import limit_fields
+from agents.sdk.values import limit_fields
 from opsconsole.desks import Count, Days, between, limit
 
 in_usd = partial(format_money, currency=CURRENCY)  # an amount, for people

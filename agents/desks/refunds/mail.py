@@ -22,7 +22,7 @@ from django.db import transaction
 
 from agents.core.money import MAX_MINOR, format_money
 from agents.core.names import greeting
-from agents.db.inserts import insert_new, update_row
+from agents.db.compiled import insert_new, update_row
 from agents.desks.refunds import billing
 from agents.desks.refunds.billing import KeyReused
 from agents.desks.refunds.models import LONGEST_FAULT, Customer, MailState, SentMail

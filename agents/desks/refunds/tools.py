@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.core.compat_0_2 import CURRENCY
+from agents.core.decisions import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.core.money import BadAmount, format_money
 from agents.core.names import greeting, is_plain_name, plan_in_words
-from agents.core.request_kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits

@@ -12,12 +12,11 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from agents.core.actions import Action
+from agents.core.json_forms import Action
 from agents.core.ledger_sentences import free_passages
 from agents.core.limits import Limits
-from agents.core.requests import Json
+from agents.core.requests import EffectState, EscalationState, Json
 from agents.core.reviews import Border, DeskFacts, Facts, ReadOnce
-from agents.core.states import EffectState, EscalationState
 from agents.db.driver import Pending, send_lock
 from agents.engine.desk.company import DeskFailed, LookedUp, of_company
 from agents.engine.desk.registry import tools_of
@@ -26,14 +25,13 @@ from agents.engine.desk.review_context import EFFECTS, ReviewContext, names_of
 from agents.engine.desk.rules import limits_of, words_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Run, Step
-from agents.sdk import arguments as serialization
+from agents.sdk import values as serialization
 from agents.sdk.adjustments import label_of, money_of
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.facts import EarlierReview, Origin
 from agents.sdk.rules import Case, Fact, Quote, write_evidence
-from agents.sdk.values import show
+from agents.sdk.values import BadArguments, show
 
 _LOOKED_INTO = "The case was looked into; nothing was done."
 

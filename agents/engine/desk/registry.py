@@ -16,20 +16,20 @@ from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from agents.core.calls import Touch
 from agents.core.compat_0_2 import in_policies
 from agents.core.limits import read_limits
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
+from agents.core.reviews import Touch
 from agents.core.workflows import BadWorkflow, check_workflow, read_workflow
 from agents.engine.desk.rules import rules_of
 from agents.models import Run
 from agents.policies import words as desk_words
 from agents.policies.answers import SHARED
 from agents.policies.words import has_words
-from agents.sdk.arguments import texts_of
 from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import DeskCall, DeskTool
+from agents.sdk.values import texts_of
 
 
 def discover_desks() -> None:

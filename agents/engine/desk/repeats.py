@@ -21,13 +21,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import QuerySet
 
-from agents.core.actions import Action, args_schema
 from agents.core.finders import read_plainly
-from agents.core.json_forms import canonical
+from agents.core.json_forms import Action, args_schema, canonical
 from agents.core.limits import Limits
 from agents.core.money import format_money
-from agents.core.requests import Json
-from agents.core.states import MAYBE_DONE, EscalationState
+from agents.core.requests import MAYBE_DONE, EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.ending import turn_of
 from agents.engine.redaction import RunBorder
@@ -35,10 +33,9 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.models.requests import REMEMBERED
 from agents.models.runs import target_of
 from agents.patterns.external import ANSWERED, NOT_EXECUTED, UNKNOWN
-from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.values import show
+from agents.sdk.values import BadArguments, show
 
 _WAITS, _UNDER_WAY = "one{} waits for a person", "one{} was allowed and is being carried out"
 _STATES = {UNKNOWN: "nobody can tell whether one{} took effect"}

@@ -14,14 +14,12 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
 from agents.core import compat_0_2
-from agents.core.calls import Touch
+from agents.core.decisions import kind_of
 from agents.core.json_forms import sha256
 from agents.core.money import utc_midnight
 from agents.core.redact import PSEUDONYM, texts_in, without_masks
-from agents.core.request_kinds import kind_of
-from agents.core.requests import Json
-from agents.core.reviews import Border, Open
-from agents.core.states import MAYBE_DONE, EffectState, EscalationState
+from agents.core.requests import MAYBE_DONE, EffectState, EscalationState, Json
+from agents.core.reviews import Border, Open, Touch
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, send_lock
 from agents.engine.desk.company import DeskFailed, LookedUp, StaleLookup, of_company

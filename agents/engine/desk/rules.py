@@ -7,16 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from agents.core import compat_0_2
-from agents.core.actions import Action
-from agents.core.calls import Touch
+from agents.core.json_forms import Action
 from agents.core.ledger_sentences import LEDGER, fill_references, referenced_sentences
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind
+from agents.core.reviews import Border, DeskFacts, Facts, Ruling, RulingKind, Touch
 from agents.policies import Rule
 from agents.policies.answers import letter_ruling, reading
 from agents.policies.reports import report_rules
-from agents.sdk import arguments as serialization
+from agents.sdk import values as serialization
 from agents.sdk.declaration_checks import OF_CONSOLE
 from agents.sdk.desk import RECORD, WORDS, Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool

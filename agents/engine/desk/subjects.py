@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from agents.core.actions import Action, is_text
-from agents.core.json_forms import is_storable
+from agents.core.decisions import EFFECT_UNKNOWN
+from agents.core.json_forms import Action, is_storable, is_text
 from agents.core.limits import Limits
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json, Stop
+from agents.core.requests import EscalationState, Json, Stop
 from agents.core.reviews import Ruling, RulingKind
-from agents.core.states import EscalationState
 from agents.engine.desk.company import DeskFailed, of_company
 from agents.engine.desk.rules import LONGEST, limits_of
 from agents.engine.redaction import RunBorder

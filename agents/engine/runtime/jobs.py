@@ -18,7 +18,7 @@ from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.contrib.django.models import ProcrastinateJob
 from procrastinate.exceptions import ConnectorException
 
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.models import Run
 
 QUEUE, TASK = "runs", "advance"

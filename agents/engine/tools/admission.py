@@ -8,12 +8,10 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from agents.core.calls import is_exact, reported_by
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, REVIEW_CHANGED, Call, Limits, exceeded_budget, refusal
-from agents.core.requests import Json, Reply, Review, Use
-from agents.core.reviews import Facts, ReviewResult, Ruling, consent_of
-from agents.core.states import EffectState
+from agents.core.requests import EffectState, Json, Reply, Review, Use
+from agents.core.reviews import Facts, ReviewResult, Ruling, consent_of, is_exact, reported_by
 from agents.db.driver import Pending, fetch_now, pipeline
 from agents.engine import ending
 from agents.engine.commit import STEP_BY_KEY

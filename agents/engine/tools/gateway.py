@@ -21,12 +21,11 @@ from django.db.models import JSONField
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.calls import OutcomeUnknown, Touch
+from agents.core.decisions import EFFECT_UNKNOWN
 from agents.core.json_forms import is_storable
 from agents.core.limits import Limits
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.requests import Json, Reply, Use
-from agents.core.states import EffectState
+from agents.core.requests import EffectState, Json, Reply, Use
+from agents.core.reviews import OutcomeUnknown, Touch
 from agents.db.compiled import CompiledUpdate, Param
 from agents.engine import lease
 from agents.engine.commit import PROGRESS, Commit

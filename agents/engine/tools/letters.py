@@ -15,7 +15,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, Left, StrIndex
 
 from agents.core.limits import Limits
-from agents.core.states import ENDED, EffectState, EscalationState
+from agents.core.requests import ENDED, EffectState, EscalationState
 from agents.engine.desk.registry import tools_of
 from agents.engine.ending import AMOUNT_CHANGED, ASKED_AGAIN
 from agents.engine.journal import Journal

@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from agents import patterns, tools
 from agents.core import requests
-from agents.core.calls import Touch
+from agents.core.decisions import EFFECT_UNKNOWN
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, Limits
-from agents.core.request_kinds import EFFECT_UNKNOWN
-from agents.core.states import AFTER_BLOCK, ENDED, RunState, result_kind
+from agents.core.requests import AFTER_BLOCK, ENDED, RunState, result_kind
+from agents.core.reviews import Touch
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
 from agents.engine.commit import Commit

@@ -11,13 +11,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from agents.core.calls import OutcomeUnknown
-from agents.core.request_kinds import kind_of
-from agents.core.requests import TAKE, Json, Reply, label_of
-from agents.core.states import EffectState, EscalationState, RunState
-from agents.db.compiled import CompiledSelect, Param
+from agents.core.decisions import kind_of
+from agents.core.requests import TAKE, EffectState, EscalationState, Json, Reply, RunState, label_of
+from agents.core.reviews import OutcomeUnknown
+from agents.db.compiled import CompiledSelect, Param, insert_rows, update_row
 from agents.db.driver import Pending
-from agents.db.inserts import insert_rows, update_row
 from agents.engine.commit import Commit
 from agents.engine.ending import (
     LAST_WORDS,

@@ -23,8 +23,7 @@ from django.utils import timezone
 from agents import llm
 from agents.core.checkpoints import printable_text
 from agents.core.limits import ATTEMPTS, LONGEST_WAIT, Limits, exceeded_budget, pause_before
-from agents.core.requests import Ask, Json, Reply
-from agents.core.states import RunState
+from agents.core.requests import Ask, Json, Reply, RunState
 from agents.engine.desk.registry import simulated_pause
 from agents.engine.drive import Later
 from agents.engine.journal import Journal

@@ -17,12 +17,10 @@ from django.db.models import Case, Count, F, Max, Min, Model, QuerySet, Sum, Val
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
-from agents.core.decisions import Closed, ReviewFigures
+from agents.core.decisions import ACTION, Closed, ReviewFigures
 from agents.core.limits import BUDGETS
 from agents.core.money import day_begun_at, utc_midnight
-from agents.core.request_kinds import ACTION
-from agents.core.requests import Json
-from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
 from agents.models import (
     CaseDay,
     DatabaseSize,

@@ -13,10 +13,9 @@ from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.calls import OutcomeUnknown
 from agents.core.limits import EXTERNAL
-from agents.core.requests import Reply
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.requests import EffectState, EscalationState, Reply, RunState
+from agents.core.reviews import OutcomeUnknown
 from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit
 from agents.engine.escalating import climb

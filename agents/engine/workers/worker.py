@@ -17,7 +17,7 @@ from django.db.models.functions import Now, RowNumber
 from django.utils.module_loading import import_string
 
 from agents import llm
-from agents.core.states import RunState
+from agents.core.requests import RunState
 from agents.engine import lease
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database import close_connections, in_database

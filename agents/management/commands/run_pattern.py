@@ -13,11 +13,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import llm, results
+from agents.core.decisions import kind_of
 from agents.core.json_forms import BadJson, parse
 from agents.core.money import BadAmount, minor_of_text, with_unit
-from agents.core.request_kinds import kind_of
-from agents.core.requests import Json
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.requests import ENDED, EscalationState, Json, RunState
 from agents.engine import lease
 from agents.engine.runtime.database import close_connections, in_database
 from agents.engine.turns.advance import run_once

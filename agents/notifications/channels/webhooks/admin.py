@@ -14,8 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.core.actions import has_hidden
-from agents.core.json_forms import sha256
+from agents.core.json_forms import has_hidden, sha256
 from agents.core.notifications import Kind
 from agents.core.requests import Json
 from agents.models import Role, Shape, Team, Webhook, Workspace
