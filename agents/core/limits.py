@@ -147,6 +147,13 @@ class Limits:
         """Return the limits of desks as their own types, by desk. Readers keep them."""
         return {}
 
+    @cached_property
+    def of_rules(self) -> Json:
+        """Return what rules read of limits: under others with the same, they say the same."""
+        of_desks = [[part.get(one) for one in ("limits", "caps")] for part in self.desks.values()]
+        lists = self.rules, self.proposable, self.required, self.critical
+        return [lists, self.rolling_days, of_desks]
+
     def calls_of(self, tool: str) -> int:
         return _count_of(self.tool_calls or {}, tool, otherwise=2)
 

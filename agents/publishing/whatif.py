@@ -21,7 +21,7 @@ from agents.policies.curve import curve_of
 from agents.policies.flips import FlipTable, Proposal, concerned, untried
 from agents.sdk.values import BadArguments
 
-_TOGETHER = 200  # runs that are read at a time
+_TOGETHER = 100  # runs that are read at a time
 
 
 def judge_period(
@@ -46,16 +46,15 @@ def judge_period(
         erased=Count("pk", filter=Q(archived_at=None, erased_at__isnull=False)),
     )
     whole = runs.filter(archived_at=None, erased_at=None).order_by("created_at", "pk")
-    keys = list(whole.values_list("pk", flat=True))
+    keys = list(whole.values_list("pk", "pattern", "desk"))
     for at in range(0, len(keys), _TOGETHER):
         step(at)
-        for stored in _read(keys[at : at + _TOGETHER]):
-            before, after, wanted = pairs.of(stored.run.pattern, stored.run.desk)
-            if wanted:
-                proposals = list(stored.proposals(before, after, wanted))
-                table.add(str(stored.run.pk), stored.run.desk, proposals)
-                if curve:
-                    curve.add(stored.run.desk, [one for one in proposals if type(one) is Proposal])
+        for stored in _read(keys[at : at + _TOGETHER], pairs):
+            before, after, _ = pairs.of(stored.run.pattern, stored.run.desk)
+            proposals = list(stored.proposals(before, after))
+            table.add(str(stored.run.pk), stored.run.desk, proposals)
+            if curve:
+                curve.add(stored.run.desk, [one for one in proposals if type(one) is Proposal])
     known = {"curve": curve and curve.as_json(), **pairs.limits_of_knowledge()}
     return {**table.as_json(), **emptied, **known}
 
@@ -72,6 +71,10 @@ class _Pairs:
             before, after = self.was.of(pattern, desk), self.would.of(pattern, desk)
             self._known[pattern, desk] = before, after, concerned(desk, before, after)
         return self._known[pattern, desk]
+
+    def may_differ(self, pattern: str, desk: str, action: Action) -> bool:
+        wanted = self.of(pattern, desk)[2]
+        return wanted is not None and wanted(action)
 
     def differs_at(self, desk: str) -> bool:
         return any(self.of(pattern, desk)[2] for pattern in self._patterns(desk))
@@ -104,15 +107,9 @@ class _Stored:
     paid: list[Effect] = field(default_factory=list)
     values: list[MaskedValue] = field(default_factory=list)
 
-    def proposals(
-        self, was: Limits, would: Limits, wanted: Callable[[Action], bool]
-    ) -> Iterator[Proposal | str]:
-        """Yield what its agent proposed. What a person had approved before is no proposal."""
-
-        def is_wanted(step: Step) -> bool:
-            return not step.asked.get("granted") and wanted(step.asked["action"])
-
-        for step, ruled in rulings_again(self.run, self.steps, was, would, wanted=is_wanted):
+    def proposals(self, was: Limits, would: Limits) -> Iterator[Proposal | str]:
+        """Yield what its agent proposed."""
+        for step, ruled in rulings_again(self.run, self.steps, was, would):
             yield ruled if isinstance(ruled, str) else self._proposal(step, *ruled)
 
     def _proposal(
@@ -140,13 +137,20 @@ class _Stored:
         )
 
 
-def _read(keys: Sequence[UUID]) -> Iterator[_Stored]:
-    """Yield what is stored of runs, in six queries."""
-    rows = Run.objects.filter(pk__in=keys).prefetch_related("policy")
+def _read(keys: Sequence[tuple[UUID, str, str]], pairs: _Pairs) -> Iterator[_Stored]:
+    """Yield what is stored of the runs whose proposals may be judged otherwise, and only that."""
+    places = {key: (pattern, desk) for key, pattern, desk in keys}
+    reviews = Step.objects.filter(run__in=places, kind="review", ended_at__isnull=False)
+    # What a person had approved before is no proposal.
+    wanted = {
+        step: run
+        for step, run, asked in reviews.values_list("pk", "run", "asked")
+        if not asked.get("granted") and pairs.may_differ(*places[run], asked.get("action", {}))
+    }
+    rows = Run.objects.filter(pk__in={*wanted.values()}).prefetch_related("policy")
     known = {run.pk: _Stored(run) for run in rows}
     of_runs: Json = {"run__in": list(known)}
-    # What a person had approved before is not judged, so that their answers are not read.
-    for step in Step.objects.filter(**of_runs, kind="review").order_by("run", "position"):
+    for step in Step.objects.filter(pk__in=wanted).order_by("run", "position"):
         known[step.run_id].steps.append(step)
     # The first of a review: a later one asks for the outcome of the call.
     asked = Escalation.objects.only("run", "review", "state", "granted_minor")
@@ -156,7 +160,7 @@ def _read(keys: Sequence[UUID]) -> Iterator[_Stored]:
         known[effect.run_id].paid.append(effect)
     for row in MaskedValue.objects.filter(**of_runs).order_by("pk"):
         known[row.run_id].values.append(row)
-    for key in keys:
+    for key in places:
         if stored := known.get(key):
             _give_values(stored.run, stored.values)
             yield stored
