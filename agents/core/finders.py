@@ -195,18 +195,19 @@ _BLOCK = re.compile(
     r"(?:.{0,20000}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|.*)",
     re.S,
 )
-_TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{16,}")
-_PREFIX = re.compile(  # of keys with an issuer's prefix: sk-…, ghp_…, xoxb-…
-    r"(?:^|[^A-Za-z0-9])(?=(?:(?:[spr]k|gh[a-z]|github_pat|gl(?:pat|sa|[a-z]{1,3}t)|xox[a-z]|xapp"
+_TOKEN_LENGTH = 16
+_TOKEN = re.compile(rf"[A-Za-z0-9_.~+/=-]{{{_TOKEN_LENGTH},}}")
+_PREFIX = re.compile(  # of keys with an issuer's prefix, in lower case: sk-…, ghp_…, xoxb-…
+    r"(?:^|[^a-z0-9])(?=(?:(?:[spr]k|gh[a-z]|github_pat|gl(?:pat|sa|[a-z]{1,3}t)|xox[a-z]|xapp"
     r"|opsc|xai|npm|pypi|rubygems|hf|gsk|r8|nvapi|pplx|shp[a-z]{2}|whsec|gocspx|dckr_[a-z]{2,4}"
     r"|do[opr]_v1|lin_api|sbp|figd|ntn|tskey|sntry[a-z]|pmak|nrak|sq0[a-z]{3}|age-secret-key"
-    r")[-_]|hv[sbr]\.))",
-    re.I,
+    r")[-_]|hv[sbr]\.))"
 )
 _ISSUED_KEY = re.compile(
     r"(?:AKIA|ASIA|ABIA|ACCA|AIDA|AROA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
     r"|SG\.[\w-]{16,64}\.[\w-]{16,}|[0-9]{8,10}:AA[\w-]{30,}"
 )
+_ISSUERS = ("AKIA", "ASIA", "ABIA", "ACCA", "AIDA", "AROA", "AIza", "ya29.", "SG.", "AA")
 _IN_ADDRESS = re.compile(r"://[^\s:/@]{0,64}:([^\s/]{3,200})@")  # https://ada:secret@host
 _AFTER_WORD = re.compile(r"\b(?:bearer|basic)[\s:]{1,4}([A-Za-z0-9._~+/=-]{12,})", re.I)
 _IN_HEADER = re.compile(  # Authorization: Token 9944b0…
@@ -230,7 +231,7 @@ _NAMES = (
     *("pass", "pwd", "token", "secret", "credential"),
     *("kennwort", "wachtwoord", "contrase", "senha"),
 )
-_NAMED_KEY = re.compile("[-_ a-z]key")
+_NAMED_KEY = re.compile("key(?<=[-_ a-z]key)")  # begins with a word, which is found faster
 _BEARER, _AUTHORIZATION = ("bearer", "basic"), ("authorization",)
 _WORDS = (*_NAMES, *_BEARER, *_AUTHORIZATION)
 _LAST_MARKS = ".,;:!?)]}>'\""  # after a value, not part of it
@@ -255,12 +256,15 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
     small = text.lower()
     if "-----" in text or any(map(small.__contains__, _WORDS)) or _NAMED_KEY.search(small):
         return True
-    unbroken = _unbroken(small)
+    words = text.split()
+    unbroken = "".join(words).lower()
     if any(sought in unbroken for _, sought in _to_seek(tuple(ours))):
         return True
-    tokens = _TOKEN.findall(text)  # issued keys contain one of them
-    return bool(tokens) and (
-        any(_key_in(token) >= 0 for token in tokens) or _ISSUED_KEY.search(text) is not None
+    tokens = set(_TOKEN.findall(" ".join([word for word in words if len(word) >= _TOKEN_LENGTH])))
+    # Issued keys contain one of them.
+    return any(_key_in(token) >= 0 for token in tokens) or (
+        any(issuer in token for token in tokens for issuer in _ISSUERS)  # cheaper
+        and _ISSUED_KEY.search(text) is not None
     )
 
 
@@ -322,7 +326,7 @@ def _key_in(token: str) -> int:
     """Return the beginning of a key in an unbroken run of characters, or −1."""
     if not _STRONG.search(token):
         return -1  # the name of a field
-    prefix = _PREFIX.search(token)
+    prefix = _PREFIX.search(token.lower())
     if prefix and len(token) - prefix.end() >= 15 and _STRONG.search(token, prefix.end()):
         return prefix.end()
     place = 0
