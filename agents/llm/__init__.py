@@ -36,6 +36,6 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
 
 async def close() -> None:
     """Close the running event loop's clients. They open again when they are needed."""
-    from agents.llm import servers as client
+    from agents.llm import call
 
-    await client.close()
+    await call.close()

@@ -1,24 +1,31 @@
-"""Ask a model once, under one deadline and one size cap, and price its answer."""
+"""Ask a model once, under one deadline and one size cap, and price its answer.
+
+Only what asks imports this file: its client takes longer to import than a whole command runs.
+"""
 
 import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any
+from ssl import SSLContext
+from typing import Any, TypeAlias
 
 import aiohttp
 import httpx2
 import openai
 from django.conf import settings
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from agents.core.requests import Json
 from agents.llm import model_of
+from agents.llm.demo_model import DemoModel
 from agents.llm.prompts import prompt
 from agents.llm.reply import (
     LONGEST_BEGIN,
@@ -33,7 +40,7 @@ from agents.llm.reply import (
     read_reply,
     reworded,
 )
-from agents.llm.servers import Backend, ModelAnswer, ModelFailed, Question, backend, client_of
+from agents.llm.servers import Backend, ModelAnswer, ModelFailed, Question, backend, fault
 from agents.llm.tool_calls import PROBE, envelop, offer_tools, read_proposals, read_text, unpack
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
@@ -185,6 +192,72 @@ def _length(request: dict[str, Json]) -> int:
 def _tokens_in_text(characters: int) -> int:
     """Estimate the tokens in a text of so many characters, at least 1."""
     return max(1, -(-characters // _CHARACTERS_A_TOKEN))
+
+
+# The open connections to model servers.
+#
+# Each event loop has a pool for each address and key, so that a key is never sent to another
+# address.
+
+
+_Place: TypeAlias = tuple[AbstractEventLoop, Backend]
+_clients: dict[_Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
+
+
+async def client_of(server: Backend) -> AsyncOpenAI:
+    """Return the running event loop's client for a server, opened on first use."""
+    place = (asyncio.get_running_loop(), server)
+    if place not in _clients:
+        client = _open_client(server)
+        end = _closing_with_the_loop(place, client)
+        _clients[place] = client, end
+        await anext(end)
+    return _clients[place][0]
+
+
+async def close() -> None:
+    """Close the running event loop's clients. They open again when they are needed."""
+    loop = asyncio.get_running_loop()
+    for _, end in [held for (of, _), held in _clients.items() if of is loop]:
+        await end.aclose()
+
+
+def _open_client(server: Backend) -> AsyncOpenAI:
+    hooks = {"response": [_refuse_faults]}
+    http: httpx2.AsyncClient
+    if server.demo:
+        http = httpx2.AsyncClient(transport=DemoModel(), event_hooks=hooks, trust_env=False)
+    else:
+        # aiohttp, because httpx's own pool walks all its connections for every call.
+        http = DefaultAioHttpClient(verify=_tls(), event_hooks=hooks, follow_redirects=False)
+    # The engine retries, and records each attempt.
+    return AsyncOpenAI(
+        api_key=server.key, base_url=server.base_url, max_retries=0, http_client=http
+    )
+
+
+@cache
+def _tls() -> SSLContext:
+    """Return the one context for all clients: reading the certificates takes a while."""
+    return httpx2.create_ssl_context()
+
+
+async def _closing_with_the_loop(place: _Place, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
+    """Close a client at the latest when its event loop ends.
+
+    An ending loop closes its generators; it knows nothing of clients.
+    """
+    try:
+        yield
+    finally:
+        _clients.pop(place, None)
+        await client.close()
+
+
+async def _refuse_faults(response: httpx2.Response) -> None:
+    """Raise ModelFailed unless the server accepted the call. A hook of the HTTP client."""
+    if not response.is_success:
+        raise fault(response.status_code, response.headers.get("retry-after"), at=datetime.now(UTC))
 
 
 # The cost of an answer, by prices that are data; prices.json names their sources.

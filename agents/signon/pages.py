@@ -5,7 +5,9 @@ import re
 import secrets
 from datetime import datetime, timedelta
 from hashlib import sha256
+from importlib import import_module
 from itertools import count
+from types import ModuleType
 from unicodedata import normalize
 
 from django.conf import settings
@@ -32,8 +34,7 @@ from agents.people.workspaces import is_break_glass, lock_people, lock_workspace
 from agents.shell import access
 from agents.shell.pages import BadForm, action, only, own_address
 from agents.shell.refusal import Refused
-from agents.signon import provider
-from agents.signon.provider import SignOnFailed
+from agents.signon import LEEWAY, SignOnFailed
 
 _BEGUN = "sign_ons"  # key in the session: by state, what was begun in this browser
 _PATIENCE = 10 * 60  # seconds to come back
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 @never_cache
 def sign_on(request: HttpRequest) -> HttpResponse:
     """Lead to the provider by a page: a redirect of a form to elsewhere is not allowed."""
-    _require_provider()
+    provider = _provider()
     now, state = timezone.now().timestamp(), secrets.token_urlsafe(32)
     onward = own_address(request.POST.get("next", ""))
     begun_as: Json = {}
@@ -74,7 +75,7 @@ def sign_on(request: HttpRequest) -> HttpResponse:
 @never_cache
 def sign_on_answer(request: HttpRequest) -> HttpResponse:
     """Sign in the person whom the provider names, if this browser began it."""
-    _require_provider()
+    provider = _provider()
     answer = {key: request.GET.get(key, "") for key in ("state", "code", "iss", "error")}
     answer = {key: value for key, value in answer.items() if value}
     begun = _begun(request).get(answer.get("state", ""))
@@ -113,7 +114,7 @@ def _for_signed_in(request: HttpRequest, begun: Json, claims: dict[str, Json]) -
         link(claims, user, at=at)
         return redirect(begun["next"])
     shown_at = claims.get("auth_time")
-    is_fresh = isinstance(shown_at, int) and shown_at >= begun["at"] - provider.LEEWAY
+    is_fresh = isinstance(shown_at, int) and shown_at >= begun["at"] - LEEWAY
     if not is_fresh or not is_of(claims, user):
         raise Refused("not_again", "Sign in there again, as the person who is signed in here.")
     request.session.cycle_key()
@@ -138,9 +139,11 @@ def member_link(request: HttpRequest, pk: int) -> HttpResponse:
 _AGAIN, _LINK = "again", "link"
 
 
-def _require_provider() -> None:
+def _provider() -> ModuleType:
+    """Return the provider's module, imported where one is configured: its packages are large."""
     if not settings.OPSCONSOLE_SSO_ISSUER:
         raise Http404
+    return import_module("agents.signon.provider")
 
 
 def _back(request: HttpRequest) -> str:

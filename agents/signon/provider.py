@@ -23,23 +23,15 @@ from requests import PreparedRequest, RequestException, Response
 from requests.adapters import HTTPAdapter
 
 from agents.core.requests import Json
+from agents.signon import LEEWAY, SignOnFailed
 
 TOTAL = 5.0  # seconds for one answer
 MOST = 64 * 1024  # bytes of one
 _SCOPE = "openid profile"
-LEEWAY = 60  # seconds that the two clocks may differ
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]  # whatever the provider lists
 _LOOPBACK = ("http://127.0.0.1:", "http://localhost:")
 _UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError)
 T = TypeVar("T")
-
-
-class SignOnFailed(Exception):
-    """Nobody signs in by this answer; `reason` is for the log."""
-
-    def __init__(self, reason: str, *, is_down: bool = False) -> None:
-        super().__init__(reason)
-        self.is_down = is_down
 
 
 class _Bounded(HTTPAdapter):

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_debug_is_off_unless_asked_for() -> None:
     done = manage("shell", "-v", "0", "-c", program)
 
     assert done.stdout.strip() == "False"
+
+
+def test_a_command_starts_without_clients_of_models_and_sign_on() -> None:
+    """They take longer to import than everything else in a command."""
+    program = "import sys, django; django.setup(); import opsconsole.urls; print(*sys.modules)"
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
+
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.check_output(command, cwd=ROOT, env=environment, text=True).split()
+
+    assert {"django", "agents.llm"} <= set(loaded)
+    assert not {"openai", "aiohttp", "authlib", "joserfc", "requests", "mcp"} & set(loaded)
 
 
 def test_a_command_that_is_interrupted_ends_without_a_traceback() -> None:
