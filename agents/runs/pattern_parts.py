@@ -280,11 +280,6 @@ class _Round:
         return str(self.events.get("step.reoriented", {}).get("correction", ""))
 
     @property
-    def went_well(self) -> bool:
-        """Tell whether the round had no trigger and the judge's verdict was to continue."""
-        return not self.triggers and self.verdict == _VERDICTS["continue"]
-
-    @property
     def question(self) -> str:
         return str(self.events.get("human.asked", {}).get("question", ""))
 
@@ -313,8 +308,11 @@ class StepPart:
         return self.rounds[max(number, 1) - 1]
 
     @property
-    def ribbons(self) -> list[tuple[_Round, list[_Phase]]]:
-        return [(round_, _phases(self, round_)) for round_ in self.rounds]
+    def by_round(self) -> list[tuple[_Round, list[_Phase]]]:
+        """Return the rounds with their phases; the last verdict is that of the step."""
+        told = [(round_, _phases(self, round_)) for round_ in self.rounds]
+        told[-1][1][-1] = _Phase("Verdict", *self.standing)
+        return told
 
     @property
     def standing(self) -> tuple[str, str, str]:
@@ -399,7 +397,7 @@ def _assessment_text(assessed: Json) -> str:
         return ""
     if not assessed.get("readable"):
         return "cannot be read"
-    return "self-check passed" if assessed.get("met_commitment") else "self-check failed"
+    return "as planned" if assessed.get("met_commitment") else "not as planned"
 
 
 def _drift(drift: Json) -> str:

@@ -252,7 +252,7 @@ def test_drafts_are_answered_while_omar_watches(
 
     launch(omar, site, "exception")
     answer_request(rita, site, "adjust", "Name it.")
-    expect(omar.locator("#run .ribbon[aria-label$=' 2']").first).to_be_visible()
+    expect(omar.locator("#run .rounds [id$='-2']").first).to_be_visible()
     answer_request(rita, site, "approve")
     expect(omar.locator("#run[data-ended]")).to_be_visible()
 
