@@ -42,6 +42,8 @@ def test_new_workspace_has_book_strict_policy_and_record() -> None:
     made = Workspace.objects.get(slug="eu-support")
     assert made.policy is not None
     assert made.policy.document["profile"] == "strict"
+    caps = {"launcher_daily_minor": 500_000, "workspace_daily_minor": 2_000_000}
+    assert made.policy.limits().caps_of("refunds") == {"USD": caps}
     assert not Workspace.objects.exclude(pk=made.pk).filter(book=made.book).exists()
     said = Event.objects.filter(workspace=made).order_by("seq").first()
     assert said is not None

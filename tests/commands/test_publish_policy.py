@@ -29,7 +29,7 @@ from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
-from tests.limits import with_limits
+from tests.limits import with_limits, with_part
 from tests.web.test_pages import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,6 +49,8 @@ def policy_of_demo() -> tuple[int, dict[str, object]]:
 
 
 def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
+    wide = {"USD": {"launcher_daily_minor": 10**8, "workspace_daily_minor": 5 * 10**8}}
+    scene.publish(with_part(caps=wide).as_json(), User.objects.get(username="ada"))
     number, before = policy_of_demo()
 
     names = ("--pattern", "workflow", "--rule", "refunds.window", "--tool", "issue_refund")
@@ -60,6 +62,7 @@ def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
     part = STRICT.of("workflow", "refunds")
     refunds, old = (one["desks"]["refunds"] for one in (document, before))  # type: ignore[index]
     assert refunds["rules"] == old["rules"]
+    assert refunds["caps"] == wide, "what was published is not replaced by what ships"
     assert refunds["patterns"]["workflow"]["rules"] == [*part.rules, "refunds.window"]
     assert refunds["patterns"]["workflow"]["tools"] == [*part.proposable, "issue_refund"]
     said = Event.objects.filter(kind="policy.published").latest("pk")

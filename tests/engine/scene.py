@@ -60,6 +60,11 @@ class Scene:
         where, at = self.workspace, timezone.now()
         return publishing.publish_policy(workspace=where, document=document, by=by, at=at)
 
+    def put_in_force(self, limits: Limits) -> None:
+        """Let new runs follow a policy that nobody published."""
+        version = publishing.policy_version(self.workspace, limits, at=timezone.now())
+        Workspace.objects.filter(pk=self.workspace.pk).update(policy=version)
+
     def kill(self, by: User, reason: str, **more: Any) -> KillSwitch:
         where, at = self.workspace, timezone.now()
         return kill_switch.kill(workspace=where, by=by, reason=reason, at=at, **more)

@@ -38,7 +38,7 @@ from tests.engine.scene import (
     recover,
     set_scene,
 )
-from tests.limits import first_limit
+from tests.limits import UNCAPPED, first_limit
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -308,6 +308,7 @@ def test_run_broken_at_any_write_pays_once(
     scene: Scene, error: Callable[[], BaseException]
 ) -> None:
     reached: Counter[str] = Counter()
+    scene.put_in_force(UNCAPPED)
     for number in count(1):
         run = scene.launch(REFUND_500)
         before = state(), count_events()

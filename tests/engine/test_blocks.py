@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
-from django.utils import timezone
 
 from agents import results
 from agents.core.requests import Stop
 from agents.desks.refunds.limits import STRICT
 from agents.models import Run
 from agents.patterns.steps import Blocked, expect_readable
-from agents.publishing.versions import policy_version
 from agents.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.harness import final, tool
@@ -184,15 +182,10 @@ def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -
     assert all("blocked" not in inputs for inputs in questions(run))
 
 
-def publish(scene: Scene, **limits: Any) -> None:
-    version = policy_version(scene.workspace, replace(STRICT, **limits), at=timezone.now())
-    type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
-
-
 def test_agent_at_its_call_limit_is_told_and_answers(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
-    publish(scene, max_tool_calls=1)
+    scene.put_in_force(replace(STRICT, max_tool_calls=1))
 
     run = play(scene, CONTEXT, tool("get_refund_context", user_id=42), FINAL)
 
@@ -204,7 +197,7 @@ def test_agent_at_its_call_limit_is_told_and_answers(
 def test_excess_call_asks_nobody_and_is_not_answered(
     scene: Scene, play: Callable[..., Run]
 ) -> None:
-    publish(scene, max_tool_calls=1)
+    scene.put_in_force(replace(STRICT, max_tool_calls=1))
     large = REFUND.replace("500", "1200")
 
     run = play(scene, CONTEXT, large, FINAL)
@@ -222,7 +215,7 @@ def test_excess_call_asks_nobody_and_is_not_answered(
 def test_how_often_is_a_limit_of_the_policy(
     scene: Scene, play: Callable[..., Run], most: int
 ) -> None:
-    publish(scene, max_blocks=most)
+    scene.put_in_force(replace(STRICT, max_blocks=most))
 
     run = play(scene, CONTEXT, *[STRANGER] * 9)
 

@@ -16,19 +16,25 @@ from agents.core.limits import read_limits
 from agents.core.requests import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.limits import STRICT
 from agents.desks.refunds.models import Charge, Refund
-from agents.models import Effect, Escalation, PolicyDraft, Role, Run, Workspace
+from agents.models import Effect, Escalation, PolicyDraft, Role, Run
 from agents.models.outside import SwitchStage
 from agents.publishing.drafts import begin_draft, save_draft
-from agents.publishing.versions import policy_version
 from agents.runs import kill_switch
 from tests.demo_book import open_demo_book
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
+from tests.limits import UNCAPPED
 from tests.processes import SIX, Contenders
 from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 20 if ON_POSTGRES else 5
+
+
+@pytest.fixture
+def scene(scene: Scene) -> Scene:
+    scene.put_in_force(UNCAPPED)
+    return scene
 
 
 def reviewers(scene: Scene) -> list[str]:
@@ -159,21 +165,13 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
         assert states.count(RunState.WAITING) == 4
 
 
-def under(scene: Scene, **limits: Any) -> None:
-    """Publish the strict policy with other limits."""
-    version = policy_version(
-        scene.workspace, read_limits({**STRICT.as_json(), **limits}), at=timezone.now()
-    )
-    Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
-
-
 @pytest.mark.proves("I43")
 @pytest.mark.parametrize("cap", ["launcher_daily_minor", "workspace_daily_minor"])
 def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
     scene: Scene, crowd: Contenders, cap: str
 ) -> None:
     """Six runs of 500, each in its own book: the daily cap has room for two."""
-    under(scene, **{cap: 100000})
+    scene.put_in_force(read_limits({**STRICT.as_json(), cap: 100000}))
     runs = [scene.launch(REFUND_500) for _ in range(SIX)]
 
     crowd.meet("tests.races.contenders:advances", [[str(run.pk)] for run in runs])
@@ -190,7 +188,7 @@ def test_workers_side_by_side_open_no_more_requests_than_the_cap(
     scene: Scene, crowd: Contenders, cap: str
 ) -> None:
     """Six runs of one launcher about one customer ask a person at once: two may."""
-    under(scene, **{f"open_per_{cap}": 2})
+    scene.put_in_force(read_limits({**STRICT.as_json(), f"open_per_{cap}": 2}))
 
     for _ in range(ROUNDS):
         runs = [scene.launch() for _ in range(SIX)]
@@ -208,7 +206,7 @@ def test_workers_side_by_side_open_no_more_requests_than_the_cap(
 
 @pytest.mark.proves("I43")
 def test_six_windows_stay_within_a_persons_day(scene: Scene, crowd: Contenders) -> None:
-    under(scene, reviewer_daily_minor=160000)
+    scene.put_in_force(read_limits({**STRICT.as_json(), "reviewer_daily_minor": 160000}))
     runs = [go(scene.launch()) for _ in range(SIX)]
     asked = [Escalation.objects.get(run=run).pk for run in runs]
 
