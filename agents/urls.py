@@ -4,7 +4,7 @@ from django.urls import URLPattern, path
 
 from agents.audit import pages as audit
 from agents.audit import pages as case
-from agents.external import pages as agents
+from agents.external import keys as agents
 from agents.notifications import pages as notifications
 from agents.notifications.channels import channels
 from agents.overview import health, search, team

@@ -23,7 +23,8 @@ from agents.core.requests import Json
 from agents.core.reviews import Consent, Facts, ReviewResult
 from agents.db import driver
 from agents.db.compiled import send_columns
-from agents.engine import escalating, kill_switch, redaction
+from agents.engine import deciders as escalating
+from agents.engine import kill_switch, redaction
 from agents.models.notifications import Notification
 from agents.policies import NO_CONSENT
 from bench import graph, supervised

@@ -25,17 +25,19 @@ from agents.sdk.desk_patterns import Report, repeatable
 from agents.sdk.desk_patterns import SourcesFound as Found
 from agents.sdk.desk_tools import ANSWER, Booked, Books, CallRefused, Subject, fold_name
 from agents.sdk.desk_tools import DeskCall as Call
-from agents.sdk.facts import Asked, Origin, TextPart
 from agents.sdk.rules import (
+    Asked,
     Beside,
     Case,
     Evidence,
     Fact,
     HeldRequest,
     Link,
+    Origin,
     Quote,
     Section,
     Table,
+    TextPart,
     approve,
     block,
     days_ahead,

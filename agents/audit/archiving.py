@@ -47,7 +47,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.runs import UNSETTLED
-from agents.record.chain import (
+from agents.record.seals import (
     TEXTS,
     UNTOLD_ERASURE,
     Linked,

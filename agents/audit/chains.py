@@ -22,9 +22,8 @@ from django.utils import timezone
 from agents.audit.rows_in_tables import rows_of_runs, rows_of_workspace, tombstones_of
 from agents.models import Event, Head, Run, Tombstone, Workspace
 from agents.models.record import UNREADABLE, hashed_parts, texts_of
-from agents.record.chain import Fault, Linked, first_fault, link, name_of
 from agents.record.event_kinds import RecordedRows, Row
-from agents.record.seals import SealedHead
+from agents.record.seals import Fault, Linked, SealedHead, first_fault, link, name_of
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # in memory at once; a single longer run may exceed EVENTS

@@ -33,7 +33,7 @@ from agents.engine.redaction import redact_in
 from agents.models import Event, Head, Role, Run, Sealed, Tombstone, Workspace
 from agents.models.record import UNREADABLE, facts_of, hashed_parts, texts_of
 from agents.record import seals
-from agents.record.chain import Text, name_of, run_keys, spell_time
+from agents.record.seals import Text, name_of, run_keys, spell_time
 from agents.shell.event_words import EventLine, read_events, tell_events
 from agents.shell.refusal import require_member
 

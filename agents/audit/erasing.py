@@ -41,8 +41,8 @@ from agents.models import (
 )
 from agents.models.runs import cipher
 from agents.publishing.trials import forget_runs
-from agents.record.chain import ERASURE
 from agents.record.event_kinds import without_texts
+from agents.record.seals import ERASURE
 from agents.sdk.adjustments import money_of
 from agents.sdk.desk import DESKS
 from agents.shell.refusal import Refused, check_text

@@ -44,8 +44,8 @@ from agents.record.event_kinds import FREQUENT, LEDGER
 from agents.results import agent_words, words_after_block
 from agents.runs.changes import reply_of
 from agents.runs.listing import closings, outcome_of, waits_of
-from agents.runs.messages import is_output_of_step, title_of
 from agents.runs.trace import moved_sums
+from agents.runs.turns import is_output_of_step, title_of
 from agents.sdk.adjustments import label_of
 from agents.shell import access
 from agents.shell.event_words import (

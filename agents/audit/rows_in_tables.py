@@ -30,8 +30,8 @@ from agents.models.runs import (
     target_of,
 )
 from agents.notifications.channels import channels
-from agents.record.chain import spell_time
 from agents.record.event_kinds import Derived, Row, Rows
+from agents.record.seals import spell_time
 from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import Booked, DeskTool
 from agents.sdk.values import BadArguments, Money, show

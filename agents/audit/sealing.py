@@ -22,8 +22,7 @@ from agents.engine.upkeep import NotDone
 from agents.models import Event, Head, Run, Sealed, Workspace
 from agents.models.record import UNREADABLE
 from agents.record import seals
-from agents.record.chain import name_of, spell_time
-from agents.record.seals import SealedHead, as_line, from_line
+from agents.record.seals import SealedHead, as_line, from_line, name_of, spell_time
 
 _looked_at: datetime | None = None  # when this process last sealed what was due
 

@@ -38,7 +38,7 @@ from agents.engine.runtime.database import VERIFYING_THREADS
 from agents.models import Event, Head, Role, Run, Sealed, Verification, VerifiedHead, Workspace
 from agents.models.record import UNREADABLE, JobEnded
 from agents.record import seals
-from agents.record.chain import Fault, name_of, run_keys, spell_time
+from agents.record.seals import Fault, name_of, run_keys, spell_time
 from agents.shell.refusal import Refused, require_member
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,8 @@ from django.utils import timezone
 from agents.core.requests import Json, RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.engine.commit import Commit
+from agents.engine.commit import Commit, end_run
 from agents.engine.desk.registry import known_desks
-from agents.engine.ending import end_run
 from agents.engine.runtime.database import in_time
 from agents.engine.runtime.dispatch import ring
 from agents.models import Run, Worker

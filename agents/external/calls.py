@@ -15,8 +15,8 @@ from agents.core.json_forms import args_schema, fit
 from agents.core.money import to_model_units
 from agents.core.redact import Pseudonyms
 from agents.core.requests import ENDED, EffectState, EscalationState, Json
+from agents.engine.commit import turn_of
 from agents.engine.deciders import demand_for
-from agents.engine.ending import turn_of
 from agents.engine.journal import AWAIT, USE
 from agents.models import AgentCall, Effect, Escalation, Event, ExternalAgent, KillSwitch, Run, Step
 from agents.models.runs import ValuesLocked, naming, pseudonyms_of

@@ -20,8 +20,7 @@ from django.db.models import QuerySet
 from agents.core.json_forms import is_storable
 from agents.core.requests import ENDED, TAKE, EffectState, Json
 from agents.core.reviews import claims_of, expires_at
-from agents.engine.commit import Commit
-from agents.engine.ending import turn_of
+from agents.engine.commit import Commit, turn_of
 from agents.engine.journal import AWAIT
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import RunBorder, redact_for

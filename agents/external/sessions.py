@@ -20,9 +20,8 @@ from agents.core.redact import PSEUDONYM, texts_in
 from agents.core.requests import ENDED, TAKE, EscalationState, Json, RunState
 from agents.db.compiled import CompiledSelect, Param, insert_rows, new_row
 from agents.db.driver import pipeline
-from agents.engine.commit import Commit
+from agents.engine.commit import LAST_WORDS, WITHDRAWN, Commit, close_approvals, turn_of
 from agents.engine.desk.subjects import UnknownSubject, find_subject
-from agents.engine.ending import LAST_WORDS, WITHDRAWN, close_approvals, turn_of
 from agents.engine.journal import AWAIT, STEPS, USE
 from agents.engine.lease import length
 from agents.engine.redaction import redact_for

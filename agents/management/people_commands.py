@@ -1,4 +1,4 @@
-"""Commands that change workspaces, members, teams and external agents."""
+"""Commands that change workspaces and people, stop writes, settle calls, and save a wait."""
 
 import sys
 from argparse import ArgumentParser
@@ -14,30 +14,37 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from agents.core.money import format_money
+from agents.audit import erasing
+from agents.core.money import format_money, with_unit
 from agents.external import keys
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.operation_command import (
     ACTOR,
     PERSON,
+    SWITCH,
     WORKSPACE,
     OperationCommand,
+    acting,
     argument,
     currency_of,
     desk_of,
     limit_of,
     one_of,
     refusals,
+    switch_of,
     user_named,
     workspace_named,
 )
-from agents.models import Grants, Role, SignOnPart, Workspace
+from agents.models import Grants, Role, SignOnPart, SwitchStage, Workspace
 from agents.notifications.channels import mail
 from agents.people import members, workspaces
 from agents.people import sign_in as second_factor
 from agents.people.workspaces import add_member
+from agents.requests import deciding
+from agents.runs import kill_switch, outage
 from agents.sdk.desk import offered
 from agents.shell import refusal
+from agents.shell.formats import WORDS
 
 
 class AddWorkspace(OperationCommand):
@@ -328,3 +335,76 @@ class BreakGlass(BaseCommand):
             for home in Workspace.objects.select_for_update(no_key=True).order_by("pk"):
                 add_member(workspace=home, user=user, at=at, actor=ACTOR, **all_of)
         self.stdout.write(f"{name} is an admin of every workspace, with a new password")
+
+
+# Commands that stop writes, settle calls, and do at once what would wait.
+
+
+class Kill(OperationCommand):
+    help = (
+        "Stop all writes of a workspace, pattern, tool or agent. Exit code: 0 pressed, 3 refused."
+    )
+    arguments = SWITCH
+
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        switch = kill_switch.kill(**given, **switch_of(options))
+        return f"{switch} is stopped: none of its writes starts."
+
+
+STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
+
+
+class Release(OperationCommand):
+    help = (
+        "Allow new runs to write again, and after that all runs. Exit code: 0 released, 3 refused."
+    )
+    arguments = (*SWITCH, argument("--for", dest="stage", choices=STAGES, required=True))
+
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        to = STAGES[options["stage"]]
+        switch = kill_switch.release(**given, **switch_of(options), to=to)
+        return f"{switch}: {WORDS['released'][to]}"
+
+
+class SettleCall(OperationCommand):
+    help = "Record the outcome of a lost call of an ended run. Exit code: 0 recorded, 3 refused."
+    arguments = (
+        argument("key", help="the call's key, as on the page of its run"),
+        one_of(
+            argument("--took-effect", action="store_true"),
+            argument("--no-effect", action="store_true"),
+            required=True,
+        ),
+        argument("--reason", required=True, help="where you looked"),
+        acting("the reviewer's user name"),
+    )
+
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        call = deciding.settle_call(
+            **given,
+            key=options["key"],
+            took_effect=options["took_effect"],
+            comment=options["reason"],
+        )
+        return f"call {call.key} {call.state}"
+
+
+class TryNow(OperationCommand):
+    help = (
+        "Call the failing model servers now, instead of after their rest. "
+        "Exit code: 0 done, 3 refused."
+    )
+    arguments = (acting("an operator or admin"),)
+
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        return f"Waiting runs that try again now: {outage.try_models(**given)}."
+
+
+class RotateValues(OperationCommand):
+    help = (
+        "Encrypt stored values with OPSCONSOLE_VALUE_KEY, so that old keys can be removed. "
+        "Exit code: 0 done, 3 a key is missing."
+    )
+
+    def act(self, options: dict[str, Any], **given: Any) -> str:
+        return f"{with_unit(erasing.rotate_values(), 'values')} encrypted with the newest key."

@@ -31,8 +31,8 @@ from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, send_colum
 from agents.db.driver import pipeline
 from agents.models.notifications import Notification, notifications_of
 from agents.record import seals
-from agents.record.chain import TEXTS, Text, digest_of, link, spell_time
 from agents.record.event_kinds import FREQUENT, LEDGER, without_texts
+from agents.record.seals import TEXTS, Text, digest_of, link, spell_time
 
 
 class Event(models.Model):

@@ -36,7 +36,7 @@ from agents.core.notifications import (
 )
 from agents.core.requests import EffectState, EscalationState
 from agents.engine.deciders import deciders, parties_of, people_who_may, roster_of
-from agents.engine.tools.letters import is_asked_again, is_unsettled, untold_effects
+from agents.engine.tools.admission import is_asked_again, is_unsettled, untold_effects
 from agents.models import (
     DECIDES,
     Delivery,

@@ -20,7 +20,7 @@ from agents.core.notifications import UNKNOWN, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import EscalationState, Json
 from agents.engine.redaction import redact_to_tell
-from agents.engine.tools.letters import unsettled_approvals
+from agents.engine.tools.admission import unsettled_approvals
 from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
 from agents.shell.formats import WORDS

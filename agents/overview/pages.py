@@ -34,9 +34,9 @@ from django.utils import timezone
 from agents.core.money import format_money
 from agents.core.requests import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
+from agents.engine.commit import ASKED_AGAIN
 from agents.engine.deciders import undecidable
-from agents.engine.ending import ASKED_AGAIN
-from agents.engine.tools.letters import (
+from agents.engine.tools.admission import (
     failed_letter,
     letters_sent,
     letters_told,

@@ -15,7 +15,7 @@ from agents.core.decisions import EFFECT_UNKNOWN, REPLY
 from agents.core.json_forms import sha256
 from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
 from agents.core.tables import read_table
-from agents.record.chain import TEXTS, Linked
+from agents.record.seals import TEXTS, Linked
 
 Row: TypeAlias = dict[str, Json]
 Rows: TypeAlias = dict[str, Row]

@@ -20,10 +20,10 @@ from agents.core.redact import texts_in
 from agents.core.requests import ENDED, EscalationState, Json
 from agents.core.reviews import CallTarget
 from agents.db.compiled import CompiledSelect, Param
+from agents.engine.commit import ASKED_AGAIN, turn_of
 from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.desk.subjects import beside
-from agents.engine.ending import ASKED_AGAIN, turn_of
 from agents.engine.redaction import RunBorder
 from agents.engine.turns.answering import is_untaken
 from agents.models import (

@@ -36,8 +36,7 @@ from agents.sdk.adjustments import (
 )
 from agents.sdk.desk import DESKS, tools_at
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.facts import EarlierReview
-from agents.sdk.rules import Case
+from agents.sdk.rules import Case, EarlierReview
 from agents.sdk.values import BadArguments
 from agents.shell.refusal import Refused, require_member
 

@@ -33,9 +33,9 @@ from agents.core.json_forms import MAX_TEXT
 from agents.core.money import format_money, is_currency, with_unit
 from agents.core.requests import ENDED, GRANTED, EffectState, EscalationState, Json
 from agents.core.workflows import Supervision, read_workflow
+from agents.engine.commit import CARRIED_OUT, OWN_ENDS
 from agents.engine.deciders import OPEN_TO_ALL, Roster, demand_for, people_who_may
 from agents.engine.desk.review_context import doubts_of
-from agents.engine.ending import CARRIED_OUT, OWN_ENDS
 from agents.engine.tools.gateway import SETTLED
 from agents.models import Approval, Effect, Escalation, Step
 from agents.policies.words import why_not
@@ -47,7 +47,7 @@ from agents.sdk.adjustments import label_of
 from agents.sdk.amounts import read_amounts
 from agents.sdk.desk import tool_title, tools_at
 from agents.sdk.desk_tools import PLACE, SUBJECT, arguments_in, places_of, with_subject
-from agents.sdk.facts import Origin
+from agents.sdk.rules import Origin
 from agents.shell.event_words import ASK_REASONS
 from agents.shell.formats import CHIPS, WORDS, mark
 from agents.shell.refusal import Refused

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agents.core.requests import GRANTED, EffectState, EscalationState, Json
-from agents.engine.ending import UNTAKEN
+from agents.engine.commit import UNTAKEN
 from agents.models import Effect, Escalation, Step
 from agents.sdk.adjustments import Called, label_of, money_of
 from agents.sdk.desk import tool_title, tools_at

@@ -20,14 +20,13 @@ from agents.core.requests import AFTER_BLOCK, ENDED, EscalationState, Json, RunS
 from agents.core.workflows import BadWorkflow, bind_parameters, check_workflow, read_workflow
 from agents.db.compiled import CompiledSelect, Param, new_row
 from agents.db.driver import fetch_now, pipeline
-from agents.engine.commit import Commit
+from agents.engine.commit import Commit, end_run
+from agents.engine.deciders import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.desk import subjects
 from agents.engine.desk.company import DeskFailed
-from agents.engine.ending import end_run
-from agents.engine.escalating import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import RunBorder, redact, redact_words
 from agents.engine.runtime.dispatch import ring
-from agents.engine.tools.letters import EARLIER, untold_effects
+from agents.engine.tools.admission import EARLIER, untold_effects
 from agents.models import Escalation, ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.runs import give_pseudonyms, naming

@@ -23,7 +23,7 @@ from agents.core.requests import (
     words_of,
 )
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
-from agents.engine.ending import LAST_WORDS
+from agents.engine.commit import LAST_WORDS
 from agents.models import AgentCall, Effect, Escalation, Run
 from agents.patterns import PATTERNS
 from agents.policies.words import end_sentence, known_ends

@@ -16,8 +16,7 @@ from agents.core.requests import ENDED, RunState
 from agents.engine.deciders import is_own
 from agents.models import Event, Head, KillSwitch, Run, Step
 from agents.runs import kill_switch, launching, listing, trace
-from agents.runs.messages import messages_of, raw_of
-from agents.runs.turns import steps_of_turn
+from agents.runs.turns import messages_of, raw_of, steps_of_turn
 from agents.shell import access, refusal
 from agents.shell.event_words import read_events, tell_events
 from agents.shell.formats import MASKED

@@ -12,7 +12,7 @@ from agents.core.limits import KEYS
 from agents.core.reviews import Touch
 from agents.sdk.adjustments import Lower, bare_type, check_change
 from agents.sdk.desk_tools import AGENT, CONSOLE, DeskTool, check_places
-from agents.sdk.facts import values_at
+from agents.sdk.rules import values_at
 from agents.sdk.values import Money
 
 TAKES = ("args", "facts", "limits", "case", "given")  # parameters that a rule may have

@@ -35,8 +35,7 @@ from agents.sdk.desk_tools import (
     question_of,
     with_executor,
 )
-from agents.sdk.facts import Asked
-from agents.sdk.rules import Beside, Case, Evidence, HeldRequest, write_evidence
+from agents.sdk.rules import Asked, Beside, Case, Evidence, HeldRequest, write_evidence
 from agents.sdk.values import AsNumber, BadArguments, In, Money, arguments_of, limit_fields
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -28,8 +28,7 @@ from agents.core.redact import PSEUDONYM
 from agents.core.requests import Json
 from agents.core.reviews import Ruling, Touch
 from agents.sdk.adjustments import Called, Change, with_name
-from agents.sdk.facts import Asked, is_named
-from agents.sdk.rules import Case
+from agents.sdk.rules import Asked, Case, is_named
 from agents.sdk.values import Arguments, BadArguments, Money, flat_specs, is_text, show
 
 # The subject of a desk's runs, and how it is looked up.

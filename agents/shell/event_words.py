@@ -18,7 +18,7 @@ from agents.core.compat_0_2 import currency_of, erased_subject, own_limits
 from agents.core.limits import EXTERNAL
 from agents.core.money import format_money, with_unit
 from agents.core.requests import EscalationState
-from agents.engine.ending import WITHDRAWN, turn_of
+from agents.engine.commit import WITHDRAWN, turn_of
 from agents.models import DECIDES, AgentCall, Event, Run
 from agents.models.outside import stopped_by
 from agents.models.record import UNREADABLE, ErasedText, facts_of

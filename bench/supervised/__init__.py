@@ -27,7 +27,7 @@ from agents.engine.desk.rules import limits_of
 from agents.models import Membership, Role, Workspace
 from agents.models.record import Entry
 from agents.policies import NO_CONSENT, review
-from agents.record.chain import spell_time
+from agents.record.seals import spell_time
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
 from agents.tools import specs

@@ -9,7 +9,7 @@ from agents.core.reviews import Facts, ReviewResult
 from agents.db.driver import pipeline
 from agents.desks.refunds import billing
 from agents.models.record import Entry
-from agents.record.chain import spell_time
+from agents.record.seals import spell_time
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
 from bench.supervised import record, tables

@@ -10,8 +10,7 @@ from agents.desks.refunds import mail
 from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.facts import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.limits import STRICT
-from agents.sdk.facts import Origin
-from agents.sdk.rules import NO_CASE
+from agents.sdk.rules import NO_CASE, Origin
 from agents.sdk.values import write
 from bench.supervised.record import Effect, Escalation
 

@@ -15,7 +15,7 @@ from agents.core.json_forms import Action, canonical
 from agents.core.requests import Json
 from agents.db import driver
 from agents.models.record import Entry
-from agents.record.chain import link, spell_time
+from agents.record.seals import link, spell_time
 from bench.supervised import tables
 
 Change: TypeAlias = tuple[str, tuple[Any, ...]]

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from agents.core.json_forms import canonical
 from agents.models.record import Entry
-from agents.record.chain import spell_time
+from agents.record.seals import spell_time
 from agents.sdk.desk import DESKS
 from bench.supervised import tables
 from bench.supervised.record import Change

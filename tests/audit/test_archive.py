@@ -34,7 +34,7 @@ from agents.models import (
     Workspace,
 )
 from agents.people import workspaces
-from agents.record.chain import TEXTS, name_of
+from agents.record.seals import TEXTS, name_of
 from agents.shell.refusal import Refused
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.audit.test_bundle_attacks import rename, take_chain

@@ -15,7 +15,7 @@ from agents.core.json_forms import sha256
 from agents.models import Event, Head, Sealed, Workspace
 from agents.people import workspaces
 from agents.record import seals
-from agents.record.chain import name_of, spell_time
+from agents.record.seals import name_of, spell_time
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
 from tests.database import make_once

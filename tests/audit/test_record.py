@@ -9,7 +9,7 @@ from django.db.models import F
 from agents.audit import protection
 from agents.models import Event, Run
 from agents.models.record import EventText, hashed_parts
-from agents.record.chain import link
+from agents.record.seals import link
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 

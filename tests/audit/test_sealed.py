@@ -33,8 +33,7 @@ from agents.models import (
 )
 from agents.models.record import Entry, append_events, hashed_parts
 from agents.people import workspaces
-from agents.record.chain import link
-from agents.record.seals import seal_head
+from agents.record.seals import link, seal_head
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go

@@ -8,8 +8,7 @@ import pytest
 
 from agents.audit.chains import SealedChains
 from agents.record import seals
-from agents.record.chain import Fault
-from agents.record.seals import SealedHead, judge_heads, seal_head
+from agents.record.seals import Fault, SealedHead, judge_heads, seal_head
 
 KEY = "a-key-of-the-tests-with-32-characters"
 AT = "2026-11-21T14:06:00.000000Z"

@@ -17,7 +17,7 @@ from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from agents.sdk.facts import Origin
+from agents.sdk.rules import Origin
 from agents.sdk.values import Money
 from bench.counting import count_statements
 from tests.desks.bank import (

@@ -16,8 +16,7 @@ from agents import results
 from agents.core.requests import Json
 from agents.engine.desk import registry
 from agents.models import Role, Run
-from agents.sdk.facts import find_parts, other_names
-from agents.sdk.rules import approve
+from agents.sdk.rules import approve, find_parts, other_names
 from opsconsole.desks import ANSWER, Answers, Call, Desk, Subject, Touch, block, escalate
 from tests.checker.tool_arguments import TOOL_ARGUMENTS, ToolArguments
 from tests.conformance.replay_server import ReplayServer

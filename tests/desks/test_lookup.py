@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.core.requests import RunState
 from agents.models import Event, Run, Workspace
 from agents.sdk.desk import Desk
-from agents.sdk.facts import Asked
+from agents.sdk.rules import Asked
 from agents.shell import refusal
 from tests.desks.test_access import decide, grants, launch, scene
 from tests.engine.scene import Scene, fresh, go

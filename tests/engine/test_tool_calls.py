@@ -15,7 +15,7 @@ from agents.desks.reference.desk import REFERENCE
 from agents.desks.refunds.limits import STRICT
 from agents.models import Run
 from agents.runs.listing import RunFilter, find_runs
-from agents.runs.messages import messages_of
+from agents.runs.turns import messages_of
 from tests.conformance import harness
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
-from agents.engine.escalating import climb
+from agents.engine.deciders import climb
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.people import members

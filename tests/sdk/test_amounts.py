@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.sdk.amounts import read_amounts
 from agents.sdk.fact_sources import amounts_in, is_named
-from agents.sdk.facts import names_used
+from agents.sdk.rules import names_used
 from agents.sdk.values import Money
 
 NB, NARROW = "\u00a0", "\u202f"  # blanks that keep a number on one line

@@ -27,7 +27,7 @@ from agents.db.compiled import insert_rows
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
 from agents.models import Event, Workspace
-from agents.record.chain import ERASURE
+from agents.record.seals import ERASURE
 from agents.shell.refusal import Refused
 
 

@@ -21,7 +21,7 @@ from agents.desks.refunds.billing import ChargeFacts
 from agents.desks.refunds.declared import CHARGE, CUSTOMER, desk
 from agents.models import Effect
 from agents.sdk.amounts import MONTH, amounts_in
-from agents.sdk.facts import MadeCall, is_named, names_used
+from agents.sdk.rules import MadeCall, is_named, names_used
 from agents.sdk.values import show
 from opsconsole.desks import (
     Asked,

@@ -29,8 +29,7 @@ from agents.sdk import values as serialization
 from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.desk import DESKS, Desk, tools_at
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.facts import EarlierReview, Origin
-from agents.sdk.rules import Case, Fact, Quote, write_evidence
+from agents.sdk.rules import Case, EarlierReview, Fact, Origin, Quote, write_evidence
 from agents.sdk.values import BadArguments, show
 
 _LOOKED_INTO = "The case was looked into; nothing was done."

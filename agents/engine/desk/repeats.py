@@ -27,7 +27,7 @@ from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import MAYBE_DONE, EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine.ending import turn_of
+from agents.engine.commit import turn_of
 from agents.engine.redaction import RunBorder
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.requests import REMEMBERED

@@ -30,7 +30,7 @@ from agents.sdk.adjustments import Called, with_name
 from agents.sdk.amounts import amounts_in
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.facts import (
+from agents.sdk.rules import (
     AMOUNT,
     LINK,
     By,

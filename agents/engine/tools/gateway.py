@@ -28,13 +28,12 @@ from agents.core.requests import EffectState, Json, Reply, Use
 from agents.core.reviews import OutcomeUnknown, Touch
 from agents.db.compiled import CompiledUpdate, Param
 from agents.engine import lease
-from agents.engine.commit import PROGRESS, Commit
+from agents.engine.commit import PROGRESS, REFUSED, Commit, close_approvals, turn_of
+from agents.engine.deciders import open_escalation
 from agents.engine.desk.company import look_up
 from agents.engine.desk.registry import fault_for, happen, tools_of
 from agents.engine.desk.rules import limits_of
 from agents.engine.drive import WaitsForPerson
-from agents.engine.ending import REFUSED, close_approvals, turn_of
-from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import RunBorder, redact

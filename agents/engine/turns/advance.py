@@ -19,13 +19,12 @@ from agents.core.requests import AFTER_BLOCK, ENDED, RunState, result_kind
 from agents.core.reviews import Touch
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease
-from agents.engine.commit import Commit
+from agents.engine.commit import WITHDRAWN, Commit, close_approvals, end_run, is_withdrawn, turn_of
+from agents.engine.deciders import open_escalation
 from agents.engine.desk.facts import steps_before
 from agents.engine.desk.registry import tools_of
 from agents.engine.desk.subjects import bound_arguments, figures_of
 from agents.engine.drive import Later, NotHere, WaitsForPerson, drive
-from agents.engine.ending import WITHDRAWN, close_approvals, end_run, is_withdrawn, turn_of
-from agents.engine.escalating import open_escalation
 from agents.engine.journal import AWAIT, USE, Journal
 from agents.engine.runtime.database import database_time, in_database, retry_transient
 from agents.engine.runtime.dispatch import ring

@@ -16,11 +16,11 @@ from agents.core.requests import TAKE, EffectState, EscalationState, Json, Reply
 from agents.core.reviews import OutcomeUnknown
 from agents.db.compiled import CompiledSelect, Param, insert_rows, update_row
 from agents.db.driver import Pending
-from agents.engine.commit import Commit
-from agents.engine.ending import (
+from agents.engine.commit import (
     LAST_WORDS,
     UNTAKEN,
     WITHDRAWN,
+    Commit,
     close_approvals,
     end_run,
     has_ended,

@@ -18,7 +18,7 @@ from agents.core.requests import EffectState, EscalationState, Reply, RunState
 from agents.core.reviews import OutcomeUnknown
 from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit
-from agents.engine.escalating import climb
+from agents.engine.deciders import climb
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
