@@ -11,28 +11,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agents.core.money import MAX_MINOR, currencies_with
+from agents.core.tables import read_table
 from agents.sdk.values import Money
 
 NUMBER, CURRENCY, WORD, MARK = "number", "currency", "word", "mark"
 _NEAR = 32  # characters next to an amount in which a word of size may be
 
+_LISTS = read_table(dict[str, list[str]], __file__, "amounts.toml")
+_WORDS = {name: "|".join(patterns) for name, patterns in _LISTS.items()}
 _DIGITS = {code: digits for digits in (0, 2, 3, 4) for code in currencies_with(digits)}
 # Other codes are words in small letters: all, try, top.
 _SMALL = "aud brl cad chf cny czk dkk eur gbp hkd huf inr jpy mxn nok nzd pln sek sgd usd zar"
 _SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "EURO": "EUR", "£": "GBP", "¥": "JPY"}
 _SIGNS |= {"DOLLAR": "USD", "USDOLLAR": "USD", "EUROS": "EUR", "POUNDS": "GBP"}
 _SIGN = r"[^\W\d_]{0,3}[$€£¥¢\u20a0-\u20cf]|(?:us|u\.s\.)[- ]?dollars?|euros?|dollars?|pounds"
-# These turn a currency next to them into another one, or a part of it.
-_OTHER = (
-    r"(?:[ck]anad|austral|mexi[ck]|egypt|syri|leban)(?:i?[ae]n|isch)\w*|singapore|hong kong"
-    r"|new zealand|taiwan|pesos?|reais|yen|yuan|rmb|cents?|c[eé]nt(?:im|esim|av)\w\w?|pence"
-    "|ct|rappen|cdn|(?-i:CA|CAN|AU|NZ|HK|SG|MX)"
-)
-MONTH = (
-    r"(?:jan(?:uar\w?|vier|v)?|feb\w*|févr\w*|mar(?:ch|s|zo)?|märz|a[pvb]r(?:il\w?)?|ma[iy]o?|maggio"
-    r"|jun[ei]?o?|juin|giugno|jul[yi]?o?|juil\w*|luglio|aug(?:ust)?|août|agosto|sep\w*|settembre"
-    r"|o[ck]t\w*|ottobre|nov\w*|d[eéi][cz](?:i?em\w*)?|ene(?:ro)?|gennaio)(?!\w)\.?"
-)
+MONTH = rf"(?:{_WORDS['month']})(?!\w)\.?"
 _YEAR, _DAY, _TH = "(?:19|20)[0-9]{2}", "[0-9]{1,2}", "(?:st|nd|rd|th|er|º)"
 _DATES = (
     rf"{_YEAR}([-/.]){_DAY}\2{_DAY}(?:T[0-9:.]+(?:Z|[-+][0-9:]{{4,5}})?)?|{_DAY}/{_YEAR}"
@@ -47,7 +40,7 @@ _DATES = (
 # Any run of digits and separators; it is parsed later.
 _TOKEN = re.compile(
     rf"(?i)(?P<date>(?:{_DATES})(?!\w|[-/.,:'’][0-9]))"
-    rf"|(?P<currency>(?:{_OTHER})(?!\w)|(?:{_SIGN})(?![^\W\d]))"
+    rf"|(?P<currency>(?:{_WORDS['other_currency']})(?!\w)|(?:{_SIGN})(?![^\W\d]))"
     r"|(?P<number>[-+−±#№]?\d(?:(?:[^\w\s$€£¥¢\u20a0-\u20cf]|[_\u00a0\u202f])*\d)*"
     r"(?:[.,][-–—]{1,2}(?![\w-]))?)"
     r"|(?P<word>[^\W\d]+)|(?P<mark>\S)"
@@ -59,40 +52,13 @@ _GROUPS = re.compile(rf"[0-9]{{1,3}}(?:{_GROUP}[0-9]{{3}})* [0-9]{{3}}(?![0-9])"
 _APART = re.compile(r"[0-9]{1,3}(?:\s[0-9]{3})+[.,][0-9]{2}")  # money also without a currency
 
 _THING = re.compile(
-    r"(?i)(?:customer|client|user|member|account|acct|card|case|order|po|invoice|inv|receipt|ticket"
-    r"|issue|charge|transaction|booking|shipment|delivery|reference|ref|file|payee|compte|commande"
-    r"|bill|billet|dossier|pedido|orden|cuenta|recibo|usuario|conto|pratica|code|id|no|num|n)s?"
-    r"|(?:kunde|kundin|auftr[aä]ge?|bestellung|rechnung|belege?|vorg[aä]nge?|konto|vertr[aä]ge?"
-    r"|buchung|benutzer|mahnung|reservierung|artikel|lieferschein)(?:e?[ns]|nen|innen|e)?"
-    r"|(?:cliente?|contrat[ot]?|contract|fact?ur[ae]|fattura|reçu|référence|referen\w{1,3}|utilisateur"
-    r"|(?:tele)?phone|t[eé]l|t[eé]l[eé][fp]h?on[eo]?|mobile|fax|zip|plz|postal|postcode|room|zimmer|page"
-    r"|seite|week|kw|version|police|policy|policies|angebot|devis|parcel|paket|batch|lot|serial|sku"
-    r"|rma|item|model|suite|gate|level|line|row|step|floor|siret|nif|article|art[ií]culo|tracking"
-    r"|membership|reservation|reserva)s?|claim|quote|colis|nº|verwendungszweck|ending"
-    r"|clienti|contratti|fatture|ordin[ei]|ricevut[ae]|riferimento|utent[ei]|preventiv[oi]"
-    r"|articol[oi]|n[uú]m(?:[eé]r(?:os?|i))?|\w*(?:nummern?|number|nr|zeichen)|\w+_(?:id|no|key)"
+    rf"(?i)(?:{_WORDS['thing']})s?|(?:{_WORDS['thing_in_german']})(?:e?[ns]|nen|innen|e)?"
+    rf"|{_WORDS['thing_alone']}"
 )
 _SUM = re.compile(r"[.,][0-9]{2}\Z")
 _LEADS = ".:=([\"'“„‘-–/_"  # marks between such a word and its number
-_COUNTED = re.compile(
-    "(?i)(?:second|minute|hour|day|week|month|year|seat|user|licen[cs]e|item|unit|piece|person|jour"
-    "|semaine|heure|semana|año|hora|d[ií]a)s?|min|times|people|tage?n?|uhr|rechnungen|kunden|aufträge"
-    "|wochen?|monate?n?|jahre?n?|stunden?|stück|mois|mes[ei]s?|giorn[oi]|settiman[ae]|ann[oi]|pm|[%‰]"
-    "|(?:customer|order|invoice|ticket|refund|payment|installment|factur[ae]|plazo|cliente?)s|raten"
-    "|zahlungen|fatture|clienti|rate"
-)
-_SIZE = (
-    r"(?:mm|mn|mio|mil|mill|bn|tsd|mrd|hundreds?|hundert|thousands?|tausend|mill?i[oó]n\w*|billions?"
-    r"|mill[oó]n\w*|mill?iard\w*|mille|mila|miles|cientos?|cento|dozens?|dutzend|douzaines?|docenas?"
-    "|lakhs?|crores?|cr|grand|per ?cent|prozent|pct|pour cent|por ciento|hal[fv]e?s?|thirds?"
-    r"|quarters?|moitié|tiers|quarts?|hälfte|drittel|viertel|mitad|metà|double|twice|(?:zwei|drei)mal)"
-)
-_ROUGHLY = (
-    r"about|around|ap?prox\w*|roughly|almost|nearly|up to|at (?:most|least)|(?:more|less) than"
-    r"|ca|circa|etwa|ungefähr|rund|bis zu|höchstens|mindestens|maximal|ab|mehr als|weniger als"
-    r"|environ|presque|jusqu['’]à|(?:plus|moins) de|au (?:plus|moins)|unos|casi|cerca de|hasta"
-    r"|(?:más|menos) de|fino a|quasi|(?:più|meno) di"
-)
+_COUNTED = re.compile(rf"(?i)(?:{_WORDS['counted']})s?|{_WORDS['counted_alone']}")
+_SIZE = rf"(?:{_WORDS['size']})"
 _SIZED_AFTER = re.compile(
     rf"(?i)[\s-]{{0,3}}(?:(?:{_SIZE}|[kmbtg]|and an? half|(?:point|komma) \w+|twice|zweimal"
     r"|\w+ (?:times|mal|fois|veces|volte)|plus|minus|less|zzgl|(?:zu|ab)züglich|moins|menos|más"
@@ -101,7 +67,7 @@ _SIZED_AFTER = re.compile(
 _SIZED_BEFORE = re.compile(
     rf"(?i)(?:(?<!\w)(?:(?:[^\W_]+[\s-])?{_SIZE}|minus|negative|menos|meno|moins|times"
     r"|mal|fois|veces|volte|(?:between|zwischen|entre)(?:[^\n]{1,20}\s(?:and|und|et|y))?)"
-    rf"|(?<!\w)(?:{_ROUGHLY})|\d[\d.,]*\s?[km%‰]|\d+/\d+(?=\sof))\.?\s{{1,3}}"
+    rf"|(?<!\w)(?:{_WORDS['roughly']})|\d[\d.,]*\s?[km%‰]|\d+/\d+(?=\sof))\.?\s{{1,3}}"
     r"(?:(?:of|and|on|von|und|auf|de|di|et|sur|su|y|e)\s)?(?:(?:the|der|des|les|las?|los|le)\s)?\Z"
 )
 _SPANS = ("to", "bis", "until", "till", "through", "à", "a", "al", "hasta", "x")  # 300 to 400
