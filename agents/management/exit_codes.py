@@ -6,6 +6,7 @@ docs/operations.md has the table.
 from datetime import timedelta
 
 from django.core.management import get_commands
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
@@ -18,6 +19,13 @@ REFUSED = 3  # or not as it should be
 WAITING = 4  # for a person
 UNUSABLE = 5  # the database
 BEHIND = 6  # the database lacks migrations, or is too old to get them
+
+
+class BadUsage(CommandError):
+    """A command was used wrongly; the message says how to use it."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, returncode=BAD_USAGE)
 
 
 _APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off

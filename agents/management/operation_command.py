@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.core.money import BadAmount, minor_of_text
-from agents.management.exit_codes import BAD_USAGE, REFUSED
+from agents.management.exit_codes import REFUSED, BadUsage
 from agents.models import Scope, Workspace
 from agents.models.record import by_command
 from agents.sdk.desk import DESKS, offered
@@ -99,7 +99,7 @@ def user_named(name: str) -> User:
     """Return a person. Raises CommandError."""
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise CommandError(f"There is no user {name!r}.", returncode=BAD_USAGE)
+        raise BadUsage(f"There is no user {name!r}.")
     return user
 
 
@@ -108,10 +108,7 @@ def workspace_named(slug: str) -> Workspace:
     workspace = Workspace.objects.filter(slug=slug).first()
     if workspace is None:
         known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True))
-        raise CommandError(
-            f"There is no workspace {slug!r}. Workspaces: {known or 'none yet'}.",
-            returncode=BAD_USAGE,
-        )
+        raise BadUsage(f"There is no workspace {slug!r}. Workspaces: {known or 'none yet'}.")
     return workspace
 
 
@@ -123,12 +120,10 @@ def desk_of(workspace: Workspace, given: str | None) -> str:
     limits = workspace.policy.limits() if workspace.policy else None
     own = [name for name in DESKS if limits and limits.covers(name)]
     if given is None and not own:
-        message = f"The policy of {workspace.slug} has no desk: say with --desk which."
-        raise CommandError(message, returncode=BAD_USAGE)
+        raise BadUsage(f"The policy of {workspace.slug} has no desk: say with --desk which.")
     desk = own[0] if given is None else given
     if desk not in offered():
-        message = f"There is no desk {desk!r}; the desks are {', '.join(offered())}."
-        raise CommandError(message, returncode=BAD_USAGE)
+        raise BadUsage(f"There is no desk {desk!r}; the desks are {', '.join(offered())}.")
     return desk
 
 
@@ -140,8 +135,7 @@ def currency_of(desk: str, given: str | None) -> str:
     own = DESKS[desk].currencies
     if given is None and len(own) != 1:
         named = f" ({', '.join(own)})" if own else ""
-        message = f"The desk {desk!r} has no one currency{named}: say with --currency which."
-        raise CommandError(message, returncode=BAD_USAGE)
+        raise BadUsage(f"The desk {desk!r} has no one currency{named}: say with --currency which.")
     return own[0] if given is None else given
 
 
@@ -152,7 +146,7 @@ def limit_of(text: str | None, currency: str) -> int | None:
     try:
         return minor_of_text(text, currency)
     except BadAmount as error:
-        raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
+        raise BadUsage(f"The limit: {error}.") from None
 
 
 def account() -> str:

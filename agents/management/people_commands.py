@@ -10,14 +10,14 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.utils import timezone
 
 from agents.audit import erasing
 from agents.core.money import format_money, with_unit
 from agents.external import keys
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.management.operation_command import (
     ACTOR,
     PERSON,
@@ -64,9 +64,7 @@ class AddWorkspace(OperationCommand):
     def act(self, options: dict[str, Any], **given: Any) -> str:
         desks = options["desk"] or list(offered())
         if len(desks) > 1 and not options["desk"]:
-            raise CommandError(
-                f"Say with --desk which it starts with: {', '.join(desks)}.", returncode=BAD_USAGE
-            )
+            raise BadUsage(f"Say with --desk which it starts with: {', '.join(desks)}.")
         made = workspaces.add_workspace(
             **given,
             slug=options["slug"],
@@ -295,19 +293,18 @@ def give_password(user: User, *, from_stdin: bool) -> None:
         password = sys.stdin.readline().rstrip("\n") if from_stdin else _typed_password()
         validate_password(password, user)
     except ValidationError as error:
-        raise CommandError(" ".join(error.messages), returncode=BAD_USAGE) from None
+        raise BadUsage(" ".join(error.messages)) from None
     user.set_password(password)
 
 
 def _typed_password() -> str:
     if not sys.stdin.isatty():
-        raise CommandError(
-            "A new person needs a password: run this in a terminal, or give --password-stdin.",
-            returncode=BAD_USAGE,
+        raise BadUsage(
+            "A new person needs a password: run this in a terminal, or give --password-stdin."
         )
     password = getpass("Password: ")
     if getpass("Password again: ") != password:
-        raise CommandError("The two passwords differ; nothing was changed.", returncode=BAD_USAGE)
+        raise BadUsage("The two passwords differ; nothing was changed.")
     return password
 
 
@@ -323,7 +320,7 @@ class BreakGlass(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = settings.OPSCONSOLE_SSO_BREAK_GLASS
         if not name:
-            raise CommandError("Set OPSCONSOLE_SSO_BREAK_GLASS first.", returncode=BAD_USAGE)
+            raise BadUsage("Set OPSCONSOLE_SSO_BREAK_GLASS first.")
         user = User.objects.filter(username=name).first() or User(username=name)
         give_password(user, from_stdin=options["password_stdin"])
         user.is_active = True

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 from junitparser import Failure, JUnitXml, TestCase, TestSuite
 
@@ -14,7 +14,7 @@ from agents.core.compat_0_2 import policy_document
 from agents.core.json_forms import BadJson, parse
 from agents.core.limits import BadPolicy, Limits, read_limits, strict
 from agents.core.requests import Json
-from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
+from agents.management.exit_codes import REFUSED, WAITING, BadUsage
 from agents.management.operation_command import refusals, user_named, workspace_named
 from agents.models import Workspace
 from agents.policies.cases import BadCase, is_as_expected, judge_case, read_cases, shipped_with
@@ -61,7 +61,7 @@ class PublishPolicy(BaseCommand):
         workspace = workspace_named(options["workspace"])
         added = ("rule", "tool", "desk", "pattern", "add_desk", "drop_desk")
         if options["file"] and any(options[name] for name in added):
-            raise CommandError("--file is the whole document.", returncode=BAD_USAGE)
+            raise BadUsage("--file is the whole document.")
         document = _document(workspace, options["file"])
         _add(document, options)
         for name in options["add_desk"]:
@@ -73,7 +73,7 @@ class PublishPolicy(BaseCommand):
             self.stderr.write(f"--base {publishing.base_of(workspace)}")
             return
         if not options["actor"]:
-            raise CommandError("Say with --as who publishes it.", returncode=BAD_USAGE)
+            raise BadUsage("Say with --as who publishes it.")
         by, at, added = user_named(options["actor"]), timezone.now(), options["add_desk"]
         has_more = any(options[name] for name in ("file", "rule", "tool", "drop_desk"))
         with refusals():
@@ -110,9 +110,9 @@ def _document(workspace: Workspace, file: Path | None) -> Json:
     try:
         read = parse(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, BadJson) as error:
-        raise CommandError(f"--file {file}: {error}", returncode=BAD_USAGE) from None
+        raise BadUsage(f"--file {file}: {error}") from None
     if not isinstance(read, dict):
-        raise CommandError(f"--file {file}: a policy is an object.", returncode=BAD_USAGE)
+        raise BadUsage(f"--file {file}: a policy is an object.")
     return policy_document(read)
 
 
@@ -127,7 +127,7 @@ def _add(document: Json, options: dict[str, Any]) -> None:
     desks = dict(document.get("desks") or {})
     name = options["desk"] or next((name for name in DESKS if name in desks), "")
     if name not in desks:
-        raise CommandError(f"Say with --desk which: {', '.join(desks)}.", returncode=BAD_USAGE)
+        raise BadUsage(f"Say with --desk which: {', '.join(desks)}.")
     part = here = desks[name] = dict(desks[name])
     if pattern:
         patterns = part["patterns"] = dict(part.get("patterns", {}))
@@ -145,7 +145,7 @@ def _add_desk(document: Json, name: str) -> None:
     """Add a desk's defaults, or what is new in it. Raises CommandError."""
     if name not in offered():
         known = ", ".join(offered()) or "none"
-        raise CommandError(f"There is no desk {name!r}; there is {known}.", returncode=BAD_USAGE)
+        raise BadUsage(f"There is no desk {name!r}; there is {known}.")
     desks = document.get("desks") or {}
     document["desks"] = {**desks, name: DESKS[name].part(desks.get(name))}
 
@@ -154,7 +154,7 @@ def _drop_desk(document: Json, name: str) -> None:
     """Leave a desk out. Raises CommandError."""
     desks = dict(document.get("desks") or {})
     if desks.pop(name, None) is None:
-        raise CommandError(f"The policy has no desk {name!r}.", returncode=BAD_USAGE)
+        raise BadUsage(f"The policy has no desk {name!r}.")
     document["desks"] = desks
 
 
@@ -191,7 +191,7 @@ class TestPolicy(BaseCommand):
                     suite.add_testcase(result)
                 results.add_testsuite(suite)
         except (OSError, UnicodeDecodeError, BadJson, BadPolicy, BadCase) as error:
-            raise CommandError(str(error), returncode=BAD_USAGE) from None
+            raise BadUsage(str(error)) from None
         if options["junit"]:
             results.write(str(options["junit"]))
         self.stdout.write(f"{count} cases, {failed} not as expected")

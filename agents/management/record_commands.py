@@ -20,7 +20,7 @@ from agents.audit import archiving, copies, erasing, sealing, verify
 from agents.audit.sealing import HeadsDiffer, NoKey, Unreadable, seal
 from agents.audit.verify import keep_verified, newest_verified
 from agents.core.money import with_unit
-from agents.management.exit_codes import BAD_USAGE, REFUSED
+from agents.management.exit_codes import REFUSED, BadUsage
 from agents.management.operation_command import (
     WORKSPACE,
     OperationCommand,
@@ -50,7 +50,7 @@ class VerifyAudit(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _choose_chains(options["run"], options["workspace"])
         if options["run"] and options["since_last"]:
-            raise CommandError("--since-last verifies whole workspaces only.", returncode=BAD_USAGE)
+            raise BadUsage("--since-last verifies whole workspaces only.")
         since = newest_verified(workspaces, at=timezone.now()) if options["since_last"] else None
         file = _heads(options["head"])
         proof = verify.prove(runs=runs, workspaces=workspaces, file=file, since=since)
@@ -98,7 +98,7 @@ def _heads(named: str | None) -> Path:
     if named is None:
         return Path(settings.OPSCONSOLE_HEADS_FILE)
     if not Path(named).is_file():
-        raise CommandError(f"There is no file {named!r}.", returncode=BAD_USAGE)
+        raise BadUsage(f"There is no file {named!r}.")
     return Path(named)
 
 
@@ -108,13 +108,13 @@ def _choose_chains(run: str | None, slug: str | None) -> tuple[QuerySet[Run], Qu
     if slug:
         workspaces = workspaces.filter(slug=slug)
         if not workspaces:
-            raise CommandError(f"There is no workspace {slug!r}.", returncode=BAD_USAGE)
+            raise BadUsage(f"There is no workspace {slug!r}.")
         runs = runs.filter(workspace__in=workspaces)
     if run:
         key = _uuid(run)
         runs = runs.filter(pk=key) if key else runs.none()
         if not runs:
-            raise CommandError(f"There is no run {run!r}.", returncode=BAD_USAGE)
+            raise BadUsage(f"There is no run {run!r}.")
         # The event that records an archive is in its workspace's own chain.
         archived = Tombstone.objects.filter(run__in=runs).values("run__workspace")
         workspaces = Workspace.objects.filter(pk__in=archived)
@@ -177,7 +177,7 @@ class ExportAudit(BaseCommand):
         if slug:
             workspaces = workspaces.filter(slug=slug)
         if not workspaces:
-            raise CommandError(f"There is no workspace {slug!r}.", returncode=BAD_USAGE)
+            raise BadUsage(f"There is no workspace {slug!r}.")
         try:
             with _open_new(options["output"]) as file:
                 for workspace in workspaces:
@@ -199,8 +199,7 @@ def _open_new(path: Path | None) -> AbstractContextManager[TextIO | None]:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        why = f"The copy cannot be written there: {error.strerror}."
-        raise CommandError(why, returncode=BAD_USAGE) from error
+        raise BadUsage(f"The copy cannot be written there: {error.strerror}.") from error
     return os.fdopen(handle, "w", encoding="utf-8")
 
 
@@ -271,7 +270,7 @@ def _day(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
-        raise CommandError(f"{text!r}: not a date like 2026-01-31.", returncode=BAD_USAGE) from None
+        raise BadUsage(f"{text!r}: not a date like 2026-01-31.") from None
 
 
 class EraseSubject(OperationCommand):

@@ -4,12 +4,12 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from agents.core.decisions import ADJUST, APPROVE, REJECT, SEND_BACK, Decision
 from agents.core.requests import EscalationState, Json
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.management.operation_command import OperationCommand, refusals, user_named
 from agents.models import Approval, Escalation, Team
 from agents.requests import deciding, granting, sharing
@@ -46,7 +46,7 @@ class Decide(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["approve"] and (options["amount"] is not None or options["set"]):
-            raise CommandError("--amount and --set go with --approve.", returncode=BAD_USAGE)
+            raise BadUsage("--amount and --set go with --approve.")
         try:
             first, patch = _first(options), _patch(options)
             if first:
@@ -68,11 +68,9 @@ class Decide(BaseCommand):
                     ),
                 )
         except Escalation.DoesNotExist:
-            raise CommandError(
-                f"There is no request {options['escalation']}.", returncode=BAD_USAGE
-            ) from None
+            raise BadUsage(f"There is no request {options['escalation']}.") from None
         except BadPatch as error:
-            raise CommandError(str(error), returncode=BAD_USAGE) from None
+            raise BadUsage(str(error)) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
             text = f"request {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
             self.stdout.write(f"{text}It waits for a second person.")
@@ -173,7 +171,7 @@ class Request(OperationCommand):
     def act(self, options: dict[str, Any], **given: Any) -> str:
         verb, key, at = options["verb"], options["escalation"], given["at"]
         if (held := Escalation.objects.filter(pk=key).first()) is None:
-            raise CommandError(f"There is no request {key}.", returncode=BAD_USAGE)
+            raise BadUsage(f"There is no request {key}.")
         about: Json = {"escalation_id": key, **given}
         match verb:
             case "claim":
@@ -213,5 +211,5 @@ def _receiver(escalation: Escalation, options: dict[str, Any]) -> Json:
         return {}
     team = Team.objects.filter(workspace=escalation.workspace_id, slug=options["team"]).first()
     if team is None:
-        raise CommandError(f"There is no team {options['team']!r} there.", returncode=BAD_USAGE)
+        raise BadUsage(f"There is no team {options['team']!r} there.")
     return {"to_team": team}

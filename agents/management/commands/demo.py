@@ -12,14 +12,14 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from agents.core.compat_0_2 import policy_document
 from agents.history.writing import BEFORE_HISTORY, write_history
 from agents.management.commands.serve import must_be_port
 from agents.management.demo import ADMIN, PEOPLE, begin_work, ensure_sign_ins
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.management.processes import Program, run_together
 from agents.models import Escalation, PolicyVersion, Workspace
 from agents.people.workspaces import ensure_demo_workspace
@@ -41,10 +41,9 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, prepare: bool, **options: Any) -> None:
         if settings.PRODUCTION:
-            raise CommandError(
+            raise BadUsage(
                 "The demo has well-known people and speaks plain HTTP: switch "
-                "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says.",
-                returncode=BAD_USAGE,
+                "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says."
             )
         if not prepare:
             _must_be_free(host, port)
@@ -145,10 +144,9 @@ def _must_be_free(host: str, port: int) -> None:
     except ValueError:
         is_loopback = False
     if not is_loopback:
-        raise CommandError(
+        raise BadUsage(
             f"The demo serves this machine only, and {host} is not a loopback address: "
-            "use 127.0.0.1, ::1 or localhost.",
-            returncode=BAD_USAGE,
+            "use 127.0.0.1, ::1 or localhost."
         )
     must_be_port(port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -157,9 +155,8 @@ def _must_be_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CommandError(
+            raise BadUsage(
                 f"Port {port} cannot be used ({error.strerror}): end the program that has it, "
                 f"or choose another one: OPSCONSOLE_PORT={port + 1 if port < 65535 else 8000} "
-                "make demo",
-                returncode=BAD_USAGE,
+                "make demo"
             ) from error

@@ -7,9 +7,9 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 
 STREAMS_END = 2  # seconds for open pages; a stream that nobody reads would keep the server alive
 
@@ -46,12 +46,12 @@ def _must_be_address(host: str, port: int) -> None:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        text = f"{host} is not an address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
-        raise CommandError(text, returncode=BAD_USAGE) from error
+        raise BadUsage(
+            f"{host} is not an address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
+        ) from error
 
 
 def must_be_port(port: int) -> None:
     """Refuse a number that is no port. Raises CommandError."""
     if not 1 <= port <= 65535:
-        text = f"{port} is not a port: give a number from 1 to 65535."
-        raise CommandError(text, returncode=BAD_USAGE)
+        raise BadUsage(f"{port} is not a port: give a number from 1 to 65535.")

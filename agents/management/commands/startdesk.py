@@ -11,9 +11,9 @@ from string import Template
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.sdk.declaration_checks import RESERVED
 from agents.sdk.desk import DESKS
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def handle(self, *, name: str, folder: Path, **options: Any) -> None:
         place = folder.resolve()
         if no := _refusal(name, place):
-            raise CommandError(no, returncode=BAD_USAGE)
+            raise BadUsage(no)
         title = name.replace("_", " ").capitalize()
         words = {"name": name, "title": title, "console": str(settings.CODE_DIR)}
         console = shlex.quote(words["console"])

@@ -6,9 +6,9 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.models import DraftTrial
 from agents.publishing.trials import BUSY, judge_trial
 
@@ -25,6 +25,6 @@ class Command(BaseCommand):
         os.nice(_NICE)
         logging.getLogger("agents.policies").disabled = True  # a rule that raises is counted
         if not DraftTrial.objects.filter(pk=trial).exists():
-            raise CommandError(f"There is no trial {trial}.", returncode=BAD_USAGE)
+            raise BadUsage(f"There is no trial {trial}.")
         if not judge_trial(trial):
             sys.exit(BUSY)

@@ -4,8 +4,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from agents.desks.refunds.books import (
     BATCH,
     COLUMNS,
@@ -14,7 +12,7 @@ from agents.desks.refunds.books import (
     decode_table,
     import_customers,
 )
-from agents.management.exit_codes import BAD_USAGE
+from agents.management.exit_codes import BadUsage
 from agents.management.operation_command import WORKSPACE, OperationCommand, argument
 from agents.shell.refusal import Refused
 
@@ -40,9 +38,7 @@ class Command(OperationCommand):
         try:
             text = decode_table(options["file"].read_bytes(), options["encoding"])
         except OSError as error:
-            raise CommandError(
-                f"{options['file']} cannot be read ({type(error).__name__}).", returncode=BAD_USAGE
-            ) from None
+            raise BadUsage(f"{options['file']} cannot be read ({type(error).__name__}).") from None
         except ValueError as error:
             raise Refused("bad_table", f"Nothing was imported: {error}.") from None
         done = import_customers(**given, lines=io.StringIO(text, newline=""), tell=self._tell)
