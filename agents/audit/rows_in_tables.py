@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.apps import apps
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import models
@@ -118,12 +118,8 @@ def rows_of_workspace(workspace: models.Workspace) -> Rows:
     members = models.Membership.objects.filter(workspace=workspace).select_related("user")
     device = TOTPDevice.objects.filter(user=OuterRef("user"), confirmed=True)
     for member in members.annotate(has_factor=Exists(device)).order_by("pk"):
-        rows[f"member {member.user.get_username()}"] = {
-            "role": member.role,
-            "desk_limits": member.desk_limits,
-            "grants": member.grants,
-            "second_factor": member.has_factor,
-        }
+        row = _columns(member, "role", "desk_limits", "grants")
+        rows[f"member {member.user.get_username()}"] = row | {"second_factor": member.has_factor}
     teams = models.Team.objects.filter(workspace=workspace).select_related("lead__user")
     for team in teams.prefetch_related("members__user").order_by("pk"):
         parts = [*team.members.all()]
@@ -164,11 +160,8 @@ def rows_of_workspace(workspace: models.Workspace) -> Rows:
     for archive in models.Archive.objects.filter(workspace=workspace).order_by("pk"):
         stand = _digest_of_archive(archive.pk)
         rows[f"archive {archive.number}"] = {
+            **_columns(archive, "runs", "sha256", "tombstones", "seq"),
             "before": archive.before.isoformat(),
-            "runs": archive.runs,
-            "sha256": archive.sha256,
-            "tombstones": archive.tombstones,
-            "seq": archive.seq,
             "its tombstones": Derived(stand, (archive.runs, archive.tombstones)),
         }
     for switch in models.KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
@@ -178,15 +171,9 @@ def rows_of_workspace(workspace: models.Workspace) -> Rows:
     )
     for one in preferences.order_by("pk"):
         whose = one.user.get_username() if one.user else ""
-        rows[f"notifications {whose}".rstrip()] = {
-            "modes": one.modes,
-            "hears_all": one.hears_all,
-            "quiet_from": one.quiet_from,
-            "quiet_until": one.quiet_until,
-            "digest_at": one.digest_at,
-            "zone": one.zone,
-            "channel": one.channel,
-        }
+        quiet = ("quiet_from", "quiet_until", "digest_at", "zone")
+        row = _columns(one, "modes", "hears_all", *quiet, "channel")
+        rows[f"notifications {whose}".rstrip()] = row
     for channel in channels():
         rows |= channel.rows(workspace)
     return rows
@@ -198,23 +185,21 @@ def without_intent() -> Iterator[str]:
         yield from _without_intent_at(desk)
 
 
+def _columns(row: Model, *names: str) -> Row:
+    """Return columns that events have as the row has them."""
+    return {name: getattr(row, name) for name in names}
+
+
 def _run(run: models.Run) -> Row:
     row: Row = {
+        **_columns(run, "pattern", "desk", "subject_key", "model", "scope"),
+        **_columns(run, "state", "created_at", "ended_at", "stop_reason"),
         "launched_by": run.launched_by.get_username(),
         "agent": run.agent.name if run.agent else None,
         "reference_sha256": sha256(run.reference) if run.reference else None,
-        "pattern": run.pattern,
-        "desk": run.desk,
-        "subject_key": run.subject_key,
         "policy": run.policy.number,
         "book": run.book_id,
-        "model": run.model,
-        "state": run.state,
-        "created_at": run.created_at,
-        "ended_at": run.ended_at,
-        "stop_reason": run.stop_reason,
         "again_of": str(run.again_of_id) if run.again_of_id else None,
-        "scope": run.scope,
         "erased": run.erased_at is not None,
     }
     if run.erased_at:
@@ -237,18 +222,11 @@ def _escalation(escalation: models.Escalation, is_erased: bool) -> Row:
     to, team = escalation.assigned_to, escalation.assigned_team
     claimed_by, until = escalation.claimed_by, escalation.claimed_until
     row: Row = {
-        "kind": escalation.kind,
+        **_columns(escalation, "kind", "state", "tier", "created_at", "amount_minor", "currency"),
+        **_columns(escalation, "decided_from", "decided_at", "is_simulated"),
+        **_columns(escalation, "granted_minor", "not_carried_out"),
         "key": escalation.step.key,
-        "state": escalation.state,
-        "amount_minor": escalation.amount_minor,
-        "currency": escalation.currency,
         "decided_by": by.get_username() if by else "",
-        "decided_from": escalation.decided_from,
-        "decided_at": escalation.decided_at,
-        "is_simulated": escalation.is_simulated,
-        "granted_minor": escalation.granted_minor,
-        "created_at": escalation.created_at,
-        "not_carried_out": escalation.not_carried_out,
         "assigned_to": to.get_username() if to else "",
         "assigned_team": team.slug if team else "",
         "snoozed": {
@@ -257,7 +235,6 @@ def _escalation(escalation: models.Escalation, is_erased: bool) -> Row:
         },
         "claimed_by": claimed_by.get_username() if claimed_by else "",
         "claimed_until": until.isoformat() if until else None,
-        "tier": escalation.tier,
         "approval": escalation.approval_id,
     }
     if first := escalation.approval:
@@ -272,23 +249,20 @@ def _escalation(escalation: models.Escalation, is_erased: bool) -> Row:
     if escalation.kind != EFFECT_UNKNOWN.stored:  # there the reply is the outcome of the call
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
-    row |= {"comment": escalation.comment, "resource": escalation.resource}
-    row["likeness"] = escalation.likeness
+    row |= _columns(escalation, "comment", "resource", "likeness")
     return row | _digest("action_sha256", escalation.action)
 
 
 def _approval(approval: models.Approval) -> Row:
     """Return a first approval's row; erased texts are in no event and are not compared."""
-    columns = ("account", "at", "is_simulated", "granted_minor", "currency", "resource")
-    row: Row = {name: getattr(approval, name) for name in (*columns, "patch", "comment")}
-    row |= {"escalation": approval.escalation_id, "by": approval.by.get_username()}
-    return row | {"action_sha256": approval.action_sha256}
+    texts = ("resource", "patch", "comment", "action_sha256")
+    row = _columns(approval, "account", "at", "is_simulated", "granted_minor", "currency", *texts)
+    return row | {"escalation": approval.escalation_id, "by": approval.by.get_username()}
 
 
 def _effect(effect: models.Effect, is_erased: bool) -> Row:
-    row: Row = {"tool": effect.tool, "amount_minor": effect.amount_minor, "state": effect.state}
-    row |= {"currency": effect.currency}
-    row |= {"escalation": effect.escalation_id, "intended_at": effect.intended_at}
+    row = _columns(effect, "tool", "amount_minor", "currency", "state", "intended_at")
+    row["escalation"] = effect.escalation_id
     due = effect.report_due_at
     row["report_due_at"] = due and due.isoformat()
     if is_erased:
