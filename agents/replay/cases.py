@@ -1,13 +1,15 @@
 """Read a recorded case: its "config", limits and a simulation, and its "human", who is played."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, Field, ValidationError
 
 from agents.core.compat_0_2 import RECORDED_LIMITS
 from agents.core.decisions import Decision
+from agents.core.json_forms import canonical
 from agents.core.limits import OF_DESK, BadPolicy, Limits, read_limits
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
@@ -38,11 +40,31 @@ _BUDGETS = {  # names of a pattern's budgets in a case, and in a policy
 _SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
 _PAUSE = "aggregate_sleep_s"  # seconds between the last task and the brief
 _SWITCHES = ("inbox", "judge")  # whether there are people to ask, and a judge
-_FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
-_KEYS = (
-    *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
-    *(*_SIMULATED, *_SWITCHES, *_FOLLOWED, _PAUSE),
-)
+
+
+class _Worker(BaseModel):
+    """A worker that a case adds: at least what it returns."""
+
+    returns: Json
+
+
+class _Config(BaseModel, extra="forbid"):
+    """A case's config. A pattern knows its budgets, and the desk its limits."""
+
+    budget: dict[str, Json] = {}
+    policy: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    human: Json = None
+    allowed_policy: list[str] = []
+    allowed_execution: list[str] = []
+    faults: list[Json] = []
+    registry_remove: Json = None
+    registry_add: dict[str, _Worker] = {}
+    tool_arg_types: dict[str, Json] = {}
+    inbox: Json = None
+    judge: Json = None
+    workflow: Json = None
+    inputs: dict[str, Json] = {}
+    aggregate_sleep_s: Annotated[float, Field(ge=0)] = 0
 
 
 def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[str, Json]]:
@@ -50,35 +72,29 @@ def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[
 
     What it does not say is as in the desk's profile `reference`.
     """
-    if not isinstance(config, dict):
-        raise _bad("The config is a JSON object.")
-    for key in config:
-        if key not in _KEYS:
-            raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
+    try:
+        _Config.model_validate_json(canonical(config), strict=True)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(map(str, wrong["loc"])) or "The config"
+        raise _bad(f"{place} cannot be {wrong['input']!r}: {wrong['msg']}.") from None
     reference = DESKS[desk].policy
     if reference is None:
         raise Refused("no_profile", f"The desk {desk!r} has no policy for recorded cases.")
     budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), reference.of(pattern, desk)
-    changed: dict[str, Any] = _part(
-        config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)
-    )
+    budget, of_case = config.get("budget", {}), config.get("policy", {})
+    for part, known in ((budget, budgets), (of_case, RECORDED_LIMITS)):
+        for key in part:
+            if key not in known:
+                raise _bad(f"There is no {key!r} there; there is {', '.join(known)}.")
+    changed = {budgets[key]: _budget(key, value) for key, value in budget.items()}
     changed |= {key: config[key] for key in _SWITCHES if key in config}
-    of_case = _part(
-        config,
-        "policy",
-        tuple(RECORDED_LIMITS),
-        lambda key, value: (RECORDED_LIMITS[key], _cents(value)),
-    )
-    if not isinstance(config.get("inputs", {}), dict):
-        raise _bad("inputs is an object of parameters and their values.")
-    arg_types = config.get("tool_arg_types", {})
-    if not isinstance(arg_types, dict):
-        raise _bad("tool_arg_types is an object of tools and their arguments.")
     own = {key: base.desks[desk][key] for key in OF_DESK if key in base.desks[desk]}
-    tools = [*_names(config, "allowed_policy", base.proposable), *arg_types]
-    runs = _names(config, "allowed_execution", base.executable)
+    tools = [*config.get("allowed_policy", base.proposable), *config.get("tool_arg_types", {})]
+    runs = config.get("allowed_execution", base.executable)
     own |= {"tools": tools, "off": [name for name in tools if name not in runs]}
-    own |= {"limits": {**own["limits"], **of_case}, "patterns": {pattern: {}}}
+    in_cents = {RECORDED_LIMITS[key]: _cents(value) for key, value in of_case.items()}
+    own |= {"limits": {**own["limits"], **in_cents}, "patterns": {pattern: {}}}
     document = {**base.as_json(), "desks": {desk: own}, **changed}
     try:
         limits = read_limits(document)
@@ -86,73 +102,27 @@ def read_config(config: Json, *, pattern: str, desk: str) -> tuple[Limits, dict[
         raise _bad(str(error)) from None
     simulation = {key: config[key] for key in _SIMULATED if key in config}
     if _PAUSE in config:
-        simulation["pauses"] = {"reporter": _seconds(config[_PAUSE])}
-    for name, tool in _added_tools(simulation).items():
-        if not isinstance(tool, dict) or "returns" not in tool:
-            raise _bad(f'registry_add says what {name} "returns".')
-    for fault in _faults(simulation.get("faults", [])):
+        simulation["pauses"] = {"reporter": config[_PAUSE]}
+    for fault in simulation.get("faults", ()):
         _check_fault(fault)
     return replace(limits, profile="reference"), simulation
 
 
-def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
-    """Return a budget in our words: retries are attempts after the first.
+def _budget(key: str, value: Json) -> Json:
+    """Return a budget as our limit: retries are attempts after the first.
 
     No attempt to reorient counts as one (svc-042).
     """
     if key == "max_retries_per_task" and isinstance(value, int):
-        value += 1
-    if key == "max_reorient_attempts" and isinstance(value, int) and value <= 0:
-        value = 1
-    return names[key], value
-
-
-def _names(config: Json, key: str, default: Sequence[str]) -> Sequence[str]:
-    names: Json = config.get(key, default)
-    if not isinstance(names, list | tuple):
-        raise _bad(f"{key} is a list of tools.")
-    return names
-
-
-def _seconds(value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise _bad(f"{_PAUSE} is a number of seconds from 0, not {value!r}.")
+        return value + 1
+    if key == "max_reorient_attempts" and isinstance(value, int):
+        return value if value > 0 else 1
     return value
 
 
-def _added_tools(simulation: dict[str, Json]) -> dict[str, Json]:
-    added = simulation.get("registry_add", {})
-    if not isinstance(added, dict):
-        raise _bad("registry_add is an object of workers and what they return.")
-    return added
-
-
-def _part(
-    config: Json, name: str, known: tuple[str, ...], read: Callable[[str, Json], tuple[str, Json]]
-) -> dict[str, Json]:
-    part = config.get(name, {})
-    if not isinstance(part, dict):
-        raise _bad(f"{name} is a JSON object.")
-    for key in part:
-        if key not in known:
-            raise _bad(f"{name} has no {key!r}; it takes {', '.join(known)}.")
-    return dict(read(key, value) for key, value in part.items())
-
-
-def _cents(value: Json) -> int:
+def _cents(value: float) -> int:
     """Return a limit in minor units, without fractions of a cent."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _bad(f"A limit is a number, not {value!r}.")
-    exact = Decimal(str(value)) * 100
-    if not exact.is_finite() or exact < 0:
-        raise _bad(f"A limit is a number from 0, not {value!r}.")
-    return int(exact.to_integral_value(ROUND_DOWN))
-
-
-def _faults(faults: Json) -> list[Json]:
-    if not isinstance(faults, list):
-        raise _bad("faults is a list.")
-    return faults
+    return int((Decimal(str(value)) * 100).to_integral_value(ROUND_DOWN))
 
 
 def _check_fault(fault: Json) -> None:
