@@ -14,19 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS, connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import (
-    BooleanField,
-    DateTimeField,
-    Field,
-    ForeignKey,
-    JSONField,
-    Model,
-    QuerySet,
-    UUIDField,
-    Value,
-)
 from django.db.models.base import ModelState
 from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
@@ -36,21 +25,21 @@ from psycopg.types.json import Jsonb
 from agents.core.json_forms import decode, encode
 from agents.db.driver import STATEMENTS, Pending, pipeline, require_answer, send, this_connection
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=models.Model)
 
 
-class Param(Value):
+class Param(models.Value):
     """A value that is given when the query is made. JSON needs its field; `__in` needs Params."""
 
     def __init__(self, name: str, field: Any = None) -> None:
         super().__init__(name, field)
-        self.is_json = isinstance(field, JSONField)
+        self.is_json = isinstance(field, models.JSONField)
 
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
         return "%s", (self,)
 
 
-class Params(Value):
+class Params(models.Value):
     """The values of an `__in`. Their number is part of the SQL: a query is kept for each."""
 
     def __init__(self, name: str, count: int) -> None:
@@ -105,7 +94,7 @@ class Compiled:
 class CompiledSelect(Generic[M]):
     """A query for rows of one model."""
 
-    def __init__(self, build: Callable[[], QuerySet[M]]) -> None:
+    def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
         self._build = build
         self._compiled: dict[str, Compiled] = {}
 
@@ -175,7 +164,7 @@ class CompiledUpdate:
 
     def __init__(
         self,
-        build: Callable[[], QuerySet[Any]],
+        build: Callable[[], models.QuerySet[Any]],
         returning: Sequence[str] = (),
         /,
         **columns: object,
@@ -273,7 +262,7 @@ def _add_related(
         _add_related(one, further, names, row)
 
 
-def attach(row: Model, name: str, related: Model | None) -> None:
+def attach(row: models.Model, name: str, related: models.Model | None) -> None:
     """Link a row to the row that its column `name` refers to, as Django does after reading it.
 
     Assigning it would compare types, databases and keys; here all are known to fit.
@@ -347,15 +336,15 @@ def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]
     readers: list[tuple[int, Reading]] = []
     for place, (converters, column) in compiler.get_converters(columns).items():
         target = column.target if isinstance(column, Col) else None
-        if isinstance(target, ForeignKey):
+        if isinstance(target, models.ForeignKey):
             target = target.target_field
-        if type(target) is JSONField and target.decoder is None:
+        if type(target) is models.JSONField and target.decoder is None:
             readers.append((place, _from_json))
-        elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
+        elif isinstance(target, models.DateTimeField) and connection.vendor == "sqlite":
             readers.append((place, _in_utc))
-        elif isinstance(target, BooleanField) and connection.vendor == "sqlite":
+        elif isinstance(target, models.BooleanField) and connection.vendor == "sqlite":
             readers.append((place, _truth))
-        elif isinstance(target, UUIDField) and connection.vendor == "sqlite":
+        elif isinstance(target, models.UUIDField) and connection.vendor == "sqlite":
             readers.append((place, _key))
         else:
             readers.append((place, partial(_by_django, tuple(converters), column)))
@@ -392,12 +381,12 @@ def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
-def insert_rows(*rows: Model) -> None:
+def insert_rows(*rows: models.Model) -> None:
     """Insert rows of one model in one statement and set their keys. Sends no signals."""
     send_rows(*rows).get()
 
 
-def send_rows(*rows: Model) -> Pending[None]:
+def send_rows(*rows: models.Model) -> Pending[None]:
     """Insert rows, in an open pipeline if any; `get` sets their keys."""
     model, is_numbered = type(rows[0]), rows[0].pk is None
     keys = send_columns(model, [vars(row) for row in rows], is_numbered)
@@ -410,13 +399,13 @@ def send_rows(*rows: Model) -> Pending[None]:
     return Pending(take_keys)
 
 
-def _mark_saved(row: Model, key: object) -> None:
+def _mark_saved(row: models.Model, key: object) -> None:
     row.pk = key
     row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
 
 def send_columns(
-    model: type[Model],
+    model: type[models.Model],
     rows: Sequence[Mapping[str, Any]],
     is_numbered: bool = True,
     keys: Mapping[str, CompiledSelect[Any]] = _NO_KEYS,
@@ -439,7 +428,7 @@ def send_columns(
     return Pending(lambda: [key for (key,) in require_answer(done).fetchall()])
 
 
-def insert_new(row: Model) -> bool:
+def insert_new(row: models.Model) -> bool:
     """Insert a numbered row unless an equal one exists. Return False if one does.
 
     Rows are equal if any unique column is: naming one column would let concurrent inserts fail at
@@ -455,7 +444,7 @@ def insert_new(row: Model) -> bool:
     return bool(keys)
 
 
-def send_missing(rows: Sequence[Model]) -> None:
+def send_missing(rows: Sequence[models.Model]) -> None:
     """Insert numbered rows of one model, in an open pipeline if any, but for those that exist."""
     database = this_connection()
     sql, columns = _insert(type(rows[0]), True, len(rows), unless=" ON CONFLICT DO NOTHING")
@@ -463,7 +452,7 @@ def send_missing(rows: Sequence[Model]) -> None:
     send(database, sql, given)
 
 
-def update_row(row: Model, *names: str) -> None:
+def update_row(row: models.Model, *names: str) -> None:
     """Update the columns `names` of a row, by default all."""
     database = this_connection()
     sql, columns = _update(type(row), names)
@@ -500,8 +489,8 @@ class _Column(NamedTuple):
 Columns: TypeAlias = tuple[_Column, ...]
 
 
-def _columns(fields: "Iterable[Field[Any, Any]]") -> Columns:
-    return tuple(_Column(field.attname, isinstance(field, JSONField)) for field in fields)
+def _columns(fields: "Iterable[models.Field[Any, Any]]") -> Columns:
+    return tuple(_Column(field.attname, isinstance(field, models.JSONField)) for field in fields)
 
 
 class _Defaults(NamedTuple):
@@ -513,7 +502,7 @@ class _Defaults(NamedTuple):
 
 
 @cache
-def _defaults(model: type[Model]) -> _Defaults:
+def _defaults(model: type[models.Model]) -> _Defaults:
     fields = model._meta.concrete_fields
     made = [field for field in fields if callable(field.default)]
     constant = {f.attname: f.get_default() for f in fields if f not in made}
@@ -523,7 +512,7 @@ def _defaults(model: type[Model]) -> _Defaults:
 
 @lru_cache(STATEMENTS)
 def _insert(
-    model: type[Model],
+    model: type[models.Model],
     is_numbered: bool,
     count: int,
     keys: tuple[tuple[str, str], ...] = (),
@@ -546,7 +535,7 @@ def _insert(
 
 
 @cache
-def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
+def _update(model: type[models.Model], names: tuple[str, ...]) -> tuple[str, Columns]:
     """Return an UPDATE of one row, and its columns followed by the key."""
     key = model._meta.pk
     changed = [f for f in model._meta.concrete_fields if not names or f.name in names]
@@ -557,7 +546,7 @@ def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
     return sql, _columns((*fields, key))
 
 
-def _quote(field: "Field[Any, Any]") -> str:
+def _quote(field: "models.Field[Any, Any]") -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 

@@ -14,18 +14,9 @@ from agents.core.limits import ANY_TOOL, WITH_PART, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.reviews import Ruling, Touch
-from agents.sdk import declaration_checks
+from agents.sdk import declaration_checks, desk_patterns
 from agents.sdk.adjustments import Change
 from agents.sdk.demo import Past, Says, check_script
-from agents.sdk.desk_patterns import (
-    DeskSource,
-    DeskSpecialist,
-    Report,
-    as_tool,
-    check_specialist,
-    read_workflows,
-    scope_of,
-)
 from agents.sdk.desk_tools import (
     ANSWER,
     DeskRule,
@@ -83,7 +74,7 @@ class Desk:
         nobody: str = "person",
         answers: str = WORDS,
         calls: int | None = None,
-        report: Report | None = None,
+        report: desk_patterns.Report | None = None,
         workflows: Path | None = None,
         numbers: str = "",
         is_replayed: bool = False,
@@ -110,11 +101,11 @@ class Desk:
         self.all_tools: dict[str, DeskTool] = {}  # these, specialists and sources: what runs call
         self.rules: dict[str, DeskRule] = {}
         self.checks: dict[str, Any] = {}  # these and the console's, as policies name and ask them
-        self.specialists: dict[str, DeskSpecialist] = {}
+        self.specialists: dict[str, desk_patterns.DeskSpecialist] = {}
         self.nobody = nobody  # takes what no specialist takes: then a person does, or the run stops
-        self.sources: dict[str, DeskSource] = {}
+        self.sources: dict[str, desk_patterns.DeskSource] = {}
         self.report = report
-        self.workflows = read_workflows(workflows)  # documents, by name
+        self.workflows = desk_patterns.read_workflows(workflows)  # documents, by name
         self.scenarios: list[Scenario] = []
         # The demo model's reply to another goal in a pattern, or nothing.
         self.play: Callable[[str, str], Sequence[Any]] | None = None
@@ -286,10 +277,12 @@ class Desk:
 
         def declare(function: F) -> F:
             declaration_checks.check_plain(function)
-            check_specialist(function)
+            desk_patterns.check_specialist(function)
             declaration_checks.check_tool_name(function.__name__, arguments=())
-            known = DeskSpecialist(function.__name__, function, title, timeout, may_say)
-            enter(self.all_tools, known.name, as_tool(known))
+            known = desk_patterns.DeskSpecialist(
+                function.__name__, function, title, timeout, may_say
+            )
+            enter(self.all_tools, known.name, desk_patterns.as_tool(known))
             self.specialists[known.name] = known
             return function
 
@@ -312,16 +305,16 @@ class Desk:
 
         def declare(function: F) -> F:
             declaration_checks.check_plain(function)
-            scope = scope_of(function)
+            scope = desk_patterns.scope_of(function)
             declaration_checks.check_tool_name(function.__name__, arguments=scope)
             for other in self.sources.values():
                 if set(other.arguments) != set(scope):
                     names = ", ".join(other.arguments)
                     raise TypeError(f"{function.__name__} is to take {names}, as {other.name} does")
-            known = DeskSource(
+            known = desk_patterns.DeskSource(
                 function.__name__, function, title, timeout, required, critical, scope, valid
             )
-            enter(self.all_tools, known.name, as_tool(known))
+            enter(self.all_tools, known.name, desk_patterns.as_tool(known))
             self.sources[known.name] = known
             return function
 

@@ -22,41 +22,24 @@ from django.db.models import BigIntegerField, Exists, OuterRef, Q, QuerySet, Sub
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
+from agents import models
 from agents.core import redact
 from agents.core.redact import PSEUDONYM, Pseudonyms
 from agents.core.requests import EscalationState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
-from agents.models import DECIDES as DECIDES
-from agents.models import LAUNCHES as LAUNCHES
-from agents.models import (
-    DraftTrial,
-    Escalation,
-    ExternalAgent,
-    Invitation,
-    KillSwitch,
-    MaskedValue,
-    Membership,
-    PolicyDraft,
-    PolicyVersion,
-    Role,
-    Run,
-    SavedView,
-    Snooze,
-    Team,
-    Workspace,
-)
 from agents.models.belonging import belongs
 from agents.models.runs import ValuesLocked, naming, read_values
 
-CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
-AUDITS = (Role.AUDITOR, Role.ADMIN)
-_ADMINS = (Role.ADMIN,)
+DECIDES, LAUNCHES = models.DECIDES, models.LAUNCHES
+CANCELS = (models.Role.OPERATOR, models.Role.REVIEWER, models.Role.ADMIN)
+AUDITS = (models.Role.AUDITOR, models.Role.ADMIN)
+_ADMINS = (models.Role.ADMIN,)
 
 
 class Right(NamedTuple):
     """Who may do something in a workspace, and what anybody else is told."""
 
-    roles: Collection[Role]
+    roles: Collection[models.Role]
     denial: str
 
 
@@ -80,7 +63,7 @@ def person(request: HttpRequest) -> User:
     return cast(User, request.user)
 
 
-def membership(user: User, workspace_id: int) -> Membership:
+def membership(user: User, workspace_id: int) -> models.Membership:
     """Return a person's membership of a workspace. Raises Http404 if they have none."""
     part = next((one for one in parts_of(user) if one.workspace_id == workspace_id), None)
     if part is None:
@@ -94,7 +77,7 @@ def check(right: Right, user: User, workspace_id: int) -> None:
         raise PermissionDenied(right.denial)
 
 
-def workspaces_to(right: Right, user: User) -> list[Workspace]:
+def workspaces_to(right: Right, user: User) -> list[models.Workspace]:
     """Return the workspaces in which a person has this right. Raises PermissionDenied for none."""
     mine = [part.workspace for part in parts_of(user) if part.role in right.roles]
     if not mine:
@@ -102,7 +85,7 @@ def workspaces_to(right: Right, user: User) -> list[Workspace]:
     return mine
 
 
-def workspace_to(right: Right, user: User, slug: str = "") -> Workspace:
+def workspace_to(right: Right, user: User, slug: str = "") -> models.Workspace:
     """Return one of those workspaces, by default the first. Raises Http404, PermissionDenied."""
     return choose_workspace(workspaces_to(right, user), slug)
 
@@ -140,7 +123,7 @@ class MembersBackend(ModelBackend):
         return user if self.user_can_authenticate(user) else None
 
 
-def parts_of(user: User) -> list[Membership]:
+def parts_of(user: User) -> list[models.Membership]:
     """Return a person's memberships with workspace and policy; read once per request.
 
     Each says whether a kill switch is in force there and whether a draft of a policy waits, which
@@ -151,17 +134,21 @@ def parts_of(user: User) -> list[Membership]:
     return list(getattr(user, PARTS))
 
 
-def _parts(user_id: int) -> list[Membership]:
+def _parts(user_id: int) -> list[models.Membership]:
     return _PARTS.all(user=user_id)
 
 
-def _parts_query() -> QuerySet[Membership]:
-    mine = Membership.objects.filter(user=Param("user"))
-    stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
+def _parts_query() -> QuerySet[models.Membership]:
+    mine = models.Membership.objects.filter(user=Param("user"))
+    stops = models.KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
     rows = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
-    led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
-    owned = ExternalAgent.objects.filter(workspace=OuterRef("workspace"), owner=OuterRef("user"))
-    asked = PolicyDraft.objects.filter(workspace=OuterRef("workspace"), asked_at__isnull=False)
+    led = models.Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
+    owned = models.ExternalAgent.objects.filter(
+        workspace=OuterRef("workspace"), owner=OuterRef("user")
+    )
+    asked = models.PolicyDraft.objects.filter(
+        workspace=OuterRef("workspace"), asked_at__isnull=False
+    )
     rows = rows.annotate(is_lead=Exists(led), owns_agents=Exists(owned))
     return rows.annotate(has_draft=Exists(asked)).order_by("pk")
 
@@ -187,21 +174,21 @@ def decides_in(user: User) -> list[int]:
     return [part.workspace_id for part in parts_of(user) if part.role in DECIDES]
 
 
-def escalations_of(user: User) -> QuerySet[Escalation]:
+def escalations_of(user: User) -> QuerySet[models.Escalation]:
     """Return the escalations of the person's workspaces, if their run is there too."""
     return _escalations_in(workspaces_of(user))
 
 
-def _escalations_in(workspaces: list[int] | Params) -> QuerySet[Escalation]:
-    return Escalation.objects.filter(belongs(Escalation), workspace_id__in=workspaces)
+def _escalations_in(workspaces: list[int] | Params) -> QuerySet[models.Escalation]:
+    return models.Escalation.objects.filter(belongs(models.Escalation), workspace_id__in=workspaces)
 
 
-def runs_of(user: User) -> QuerySet[Run]:
+def runs_of(user: User) -> QuerySet[models.Run]:
     """Return the runs of the person's workspaces."""
-    return Run.objects.filter(workspace_id__in=workspaces_of(user))
+    return models.Run.objects.filter(workspace_id__in=workspaces_of(user))
 
 
-def escalation_for(user: User, pk: int) -> Escalation:
+def escalation_for(user: User, pk: int) -> models.Escalation:
     """Return a request that a person may read. Raises Http404.
 
     It has the time until which they snoozed it, and whether its run had a request sent back.
@@ -216,11 +203,11 @@ def escalation_for(user: User, pk: int) -> Escalation:
 
 
 @cache
-def _escalation(homes: int) -> CompiledSelect[Escalation]:
-    def build() -> QuerySet[Escalation]:
-        of_run = Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
+def _escalation(homes: int) -> CompiledSelect[models.Escalation]:
+    def build() -> QuerySet[models.Escalation]:
+        of_run = models.Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
         sent_back = of_run.filter(state=EscalationState.SENT_BACK)
-        own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=Param("reader"))
+        own_snooze = models.Snooze.objects.filter(escalation=OuterRef("pk"), user=Param("reader"))
         return (
             _escalations_in(Params("homes", homes))
             .filter(pk=Param("pk"))
@@ -236,20 +223,20 @@ def _escalation(homes: int) -> CompiledSelect[Escalation]:
     return CompiledSelect(build)
 
 
-def escalation_to_decide(user: User, pk: int) -> Escalation:
+def escalation_to_decide(user: User, pk: int) -> models.Escalation:
     """Return an escalation that a person may decide. Raises Http404, PermissionDenied."""
     escalation = escalation_for(user, pk)
     check(DECIDE, user, escalation.workspace_id)
     return escalation
 
 
-def views_of(user: User) -> QuerySet[SavedView]:
+def views_of(user: User) -> QuerySet[models.SavedView]:
     """Return a person's saved views, and those shared in their workspaces."""
     shared = Q(workspace__in=workspaces_of(user))
-    return SavedView.objects.filter(shared | Q(owner=user)).order_by("name", "pk")
+    return models.SavedView.objects.filter(shared | Q(owner=user)).order_by("name", "pk")
 
 
-def run_for(user: User, pk: UUID) -> Run:
+def run_for(user: User, pk: UUID) -> models.Run:
     """Return a run that a person may read. Raises Http404."""
     homes = workspaces_of(user)
     run = _run(len(homes)).first(pk=pk, **spread("homes", homes))
@@ -259,25 +246,25 @@ def run_for(user: User, pk: UUID) -> Run:
 
 
 @cache
-def _run(homes: int) -> CompiledSelect[Run]:
-    ours = Run.objects.filter(workspace_id__in=Params("homes", homes), pk=Param("pk"))
+def _run(homes: int) -> CompiledSelect[models.Run]:
+    ours = models.Run.objects.filter(workspace_id__in=Params("homes", homes), pk=Param("pk"))
     return CompiledSelect(ours.select_related("policy", "launched_by", "agent", "workspace").all)
 
 
-def run_to(right: Right, user: User, pk: UUID) -> Run:
+def run_to(right: Right, user: User, pk: UUID) -> models.Run:
     """Return a run, if a person has this right there. Raises Http404, PermissionDenied."""
     run = run_for(user, pk)
     check(right, user, run.workspace_id)
     return run
 
 
-def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
+def policies_to_launch_under(workspace: models.Workspace) -> QuerySet[models.PolicyVersion]:
     """Return the versions an admin may pin for a run, newest first, without recorded cases'."""
-    versions = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
+    versions = models.PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
     return versions.order_by("-number")
 
 
-def workspace_to_stop(user: User, pk: str) -> Workspace:
+def workspace_to_stop(user: User, pk: str) -> models.Workspace:
     """Return a workspace whose kill switches a person may press. Raises Http404, PermissionDenied.
 
     `pk` is as the form sent it. A person who may press none is denied, whatever it names.
@@ -290,13 +277,13 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
     return homes[pk]
 
 
-def has_agents(part: Membership) -> bool:
+def has_agents(part: models.Membership) -> bool:
     """Tell whether a member may open agents: all as an admin, or their own."""
     owns = part.role in LAUNCHES and getattr(part, "owns_agents", False)
     return part.role in _ADMINS or owns
 
 
-def workspaces_with_agents(user: User) -> list[Workspace]:
+def workspaces_with_agents(user: User) -> list[models.Workspace]:
     """Return the workspaces in which a person may open agents. Raises PermissionDenied."""
     mine = [part.workspace for part in parts_of(user) if has_agents(part)]
     if not mine:
@@ -304,58 +291,58 @@ def workspaces_with_agents(user: User) -> list[Workspace]:
     return mine
 
 
-def draft_to_change(user: User, pk: int) -> PolicyDraft:
+def draft_to_change(user: User, pk: int) -> models.PolicyDraft:
     """Return a draft that a person may read and change. Raises Http404, PermissionDenied."""
-    ours = PolicyDraft.objects.select_related("workspace__policy", "base", "by")
+    ours = models.PolicyDraft.objects.select_related("workspace__policy", "base", "by")
     return get_object_or_404(ours.filter(workspace__in=workspaces_to(DRAFT, user)), pk=pk)
 
 
-def trial_for(user: User, pk: int, right: Right) -> DraftTrial:
+def trial_for(user: User, pk: int, right: Right) -> models.DraftTrial:
     """Return a draft's trial that a person has this right to. Raises Http404, PermissionDenied."""
-    ours = DraftTrial.objects.select_related("workspace", "draft__by", "policy", "by")
+    ours = models.DraftTrial.objects.select_related("workspace", "draft__by", "policy", "by")
     return get_object_or_404(ours.filter(workspace__in=workspaces_to(right, user)), pk=pk)
 
 
-def agents_in(user: User, workspace: Workspace) -> QuerySet[ExternalAgent]:
+def agents_in(user: User, workspace: models.Workspace) -> QuerySet[models.ExternalAgent]:
     """Return the agents of a workspace whose keys a person may see: all, or their own."""
-    agents = ExternalAgent.objects.filter(workspace=workspace)
+    agents = models.ExternalAgent.objects.filter(workspace=workspace)
     return agents if membership(user, workspace.pk).role in _ADMINS else agents.filter(owner=user)
 
 
-def agent_to_change(user: User, pk: int) -> ExternalAgent:
+def agent_to_change(user: User, pk: int) -> models.ExternalAgent:
     """Return an agent that a person may open. Raises Http404, PermissionDenied."""
     mine = [agents_in(user, workspace) for workspace in workspaces_with_agents(user)]
     known = reduce(or_, mine).select_related("workspace", "owner")
     return get_object_or_404(known, pk=pk)
 
 
-def member_for(user: User, pk: int) -> Membership:
+def member_for(user: User, pk: int) -> models.Membership:
     """Return a member that a person may read about. Raises Http404, PermissionDenied."""
-    ours = Membership.objects.filter(workspace__in=workspaces_of(user))
+    ours = models.Membership.objects.filter(workspace__in=workspaces_of(user))
     member = get_object_or_404(ours.select_related("user", "workspace__policy"), pk=pk)
     check(SEE_MEMBERS, user, member.workspace_id)
     return member
 
 
-def member_to_change(user: User, pk: int) -> Membership:
+def member_to_change(user: User, pk: int) -> models.Membership:
     """Return a member whose role and limits a person may change. Raises 404 or PermissionDenied."""
     member = member_for(user, pk)
     check(STAFF, user, member.workspace_id)
     return member
 
 
-def invitation_to_revoke(user: User, pk: int) -> Invitation:
+def invitation_to_revoke(user: User, pk: int) -> models.Invitation:
     """Return an invitation that a person may revoke. Raises Http404, PermissionDenied."""
-    ours = Invitation.objects.filter(workspace__in=workspaces_to(STAFF, user))
+    ours = models.Invitation.objects.filter(workspace__in=workspaces_to(STAFF, user))
     return get_object_or_404(ours.select_related("workspace"), pk=pk)
 
 
-def workspace_of(user: User, slug: str) -> Workspace:
+def workspace_of(user: User, slug: str) -> models.Workspace:
     """Return a workspace that a person is a member of. Raises Http404."""
     return choose_workspace([part.workspace for part in parts_of(user) if slug], slug)
 
 
-def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
+def choose_workspace(workspaces: Sequence[models.Workspace], slug: str) -> models.Workspace:
     """Return the workspace that an address names, by default the first. Raises Http404."""
     workspace = next((one for one in workspaces if slug in ("", one.slug)), None)
     if workspace is None:
@@ -371,7 +358,7 @@ def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
 
 log = logging.getLogger(__name__)
 
-SEE_VALUES = (*DECIDES, Role.OPERATOR)  # viewers and auditors read names
+SEE_VALUES = (*DECIDES, models.Role.OPERATOR)  # viewers and auditors read names
 NAME_IN_HTML = re.compile(PSEUDONYM.pattern.encode())
 _RUN = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(rb"/approvals/([0-9]{1,18})/")
@@ -412,7 +399,7 @@ def with_values(html: bytes, user: User, place: bytes = b"") -> bytes:
     try:
         shown = _values(named, linked, spaces)
         gone = named - shown.keys()
-        if gone and Run.objects.filter(linked, _EMPTIED, workspace__in=spaces).exists():
+        if gone and models.Run.objects.filter(linked, _EMPTIED, workspace__in=spaces).exists():
             shown |= {name: f"{name} (erased)".encode() for name in gone}
     except DatabaseError as missing:  # a page with names is better than none
         log.warning("A page is shown with names: %s", missing)
@@ -435,14 +422,14 @@ def _links(html: bytes) -> Q:
     """Return a filter of the runs that HTML links to, directly or by their requests."""
     runs = {UUID(match.decode()) for match in _RUN.findall(html)}
     requests = {int(match) for match in _REQUEST.findall(html)}
-    of_requests = Escalation.objects.filter(pk__in=requests).values("run")
+    of_requests = models.Escalation.objects.filter(pk__in=requests).values("run")
     return Q(pk__in=runs) | Q(pk__in=of_requests)
 
 
 def _values(named: Collection[str], linked: Q, spaces: Collection[int]) -> dict[str, bytes]:
     """Return the values of names that these runs can resolve, as HTML."""
-    runs = Run.objects.filter(linked, workspace__in=spaces, has_values=True)
-    rows = MaskedValue.objects.filter(run__in=runs, name__in=named).select_related("run")
+    runs = models.Run.objects.filter(linked, workspace__in=spaces, has_values=True)
+    rows = models.MaskedValue.objects.filter(run__in=runs, name__in=named).select_related("run")
     values: dict[str, bytes] = {}
     for row in rows.only("name", "token", "run__workspace"):
         try:
