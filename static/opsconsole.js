@@ -335,7 +335,7 @@ function sift(field) {
 document.addEventListener("input", ({ target }) => target.matches("[data-sift]") && sift(target));
 
 // --- A curve ----------------------------------------------------------------------------------
-// Its line follows the control, which names a row of the table below; so does what is said.
+// Its line follows the control, which names a row of the table below; so do the sentences.
 
 document.addEventListener("input", ({ target }) => {
   if (!target.matches(".slide")) return;
@@ -345,6 +345,8 @@ document.addEventListener("input", ({ target }) => {
   for (const end of ["x1", "x2"]) card.querySelector(".curve .at").setAttribute(end, row.dataset.x);
   target.setAttribute("aria-valuetext", `${value}: ${said}`);
   card.querySelector("output").textContent = `${value}: ${said}${asked && `, ${asked} asked`}`;
+  document.getElementById("result").textContent = row.dataset.headline;
+  document.getElementById("said").textContent = row.dataset.more;
 });
 
 // --- Keys -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 One pass, without judging again; no curve where that would not do.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +30,8 @@ class Curve:
     rule: str = ""
     unit: str = ""
     is_known: bool = True
+    tools: set[str] = field(default_factory=set)  # that the rule judged
+    of: Counter[str] = field(default_factory=Counter)  # runs by what was, as in a FlipTable
     said: set[tuple[bool, RulingKind]] = field(default_factory=set)
     silent: set[tuple[str, str]] = field(default_factory=set)  # actions that the rule did not judge
 
@@ -40,14 +43,15 @@ class Curve:
     def add(self, desk: str, proposals: Sequence[Proposal]) -> None:
         """Count a run at each point, by its first flip there."""
         seen = [(one, *self._see(one)) for one in proposals] if desk == self.desk else []
+        self.of.update({outcome(one.was) for one, observed, *_ in seen if observed is not None})
         for number, point in enumerate(self.points):
             for one, observed, within, over in seen:
-                if (over if observed > point else within) != outcome(one.was):
+                if (over if (observed or 0) > point else within) != outcome(one.was):
                     self.runs[number] += 1
                     self.asked[number] += one.asked if one.currency == self.unit else 0
                     break
 
-    def _see(self, one: Proposal) -> tuple[int, str, str]:
+    def _see(self, one: Proposal) -> tuple[int | None, str, str]:
         """Return what the rule observed, and the outcomes within the limit and over it."""
         limits, after = (self.was, self.would), {each.rule: each for each in one.would.rulings}
         pairs = [(each, after[each.rule]) for each in one.was.rulings if each.rule in after]
@@ -57,9 +61,10 @@ class Curve:
         if not moved:
             self.silent.add((one.was.action.get("kind", ""), one.tool))
             self.is_known &= outcomes[0] == outcomes[1]
-            return 0, outcomes[1], outcomes[1]
+            return None, outcomes[1], outcomes[1]
         rule, observed = moved[0][0].rule, moved[0][0].observed
         self.rule, self.unit = rule, moved[0][0].unit
+        self.tools.add(one.tool)
         others = [each.verdict for each in one.would.rulings if each.rule != rule]
         within, over = (OUTCOMES[max([kind, *others]).word] for kind in _SAYS.values())
         self.said |= {(each.observed > each.limit, each.verdict) for each in moved[0]}
@@ -75,7 +80,7 @@ class Curve:
             return None
         points = [list(one) for one in zip(self.points, self.runs, self.asked, strict=True)]
         about = {name: getattr(self, name) for name in ("desk", "name", "was", "would", "unit")}
-        return {**about, "points": points}
+        return {**about, "tools": sorted(self.tools), "of": dict(self.of), "points": points}
 
 
 def curve_of(was: Limits, would: Limits) -> Curve | None:

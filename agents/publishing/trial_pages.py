@@ -56,14 +56,14 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     }
     if "rows" in outcome:
         shown |= {
-            "headline": headline(held),
-            "said": " ".join(_said(held, outcome)),
+            "headline": (told := headline(held)),
+            "said": (said := " ".join(_said(held, outcome))),
             "rows": [_row(row) for row in outcome["rows"]],
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
             "sums": _sums(outcome["rows"]),
             "limits": list(_limits_of_knowledge(outcome)),
             "flips": _flips(held, outcome),
-            "curve": _curve(outcome["curve"]) if outcome.get("curve") else None,
+            "curve": outcome.get("curve") and _curve(held, outcome["curve"], told, said),
         }
     return render(request, "policy/trial.html", shown)
 
@@ -113,11 +113,13 @@ def headline(held: DraftTrial) -> str:
             return "Nobody can tell from what is stored"
         return "No outcome would have changed" if outcome["runs"] else "No run was concerned"
     row = outcome["rows"][0]
-    call = _call(row["tool"], row["desk"])
-    return (
-        f"{call}: {row['runs']:,} of {row['of']:,} that {_WAS[row['was']]} would have "
-        + (_WOULD[row["would"]])
-    )
+    return f"{_call(row['tool'], row['desk'])}: {_flipped(row)}"
+
+
+def _flipped(row: Json) -> str:
+    """Return how many runs flip in the way of a row."""
+    was, would = _WAS[row["was"]], _WOULD[row["would"]]
+    return f"{row['runs']:,} of {row['of']:,} that {was} would have {would}"
 
 
 def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
@@ -126,13 +128,17 @@ def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
         row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in outcome["rows"]
     )
     if net:
-        a_day = with_unit(math.ceil(abs(net) / held.days), "requests")
-        yield f"At most {a_day} a day more." if net > 0 else f"Up to {a_day} a day fewer."
+        yield _a_day(held, net)
     if both := sum(outcome["both"].values()):
         some = with_unit(both, "requests")
         yield f"Of {some} that both versions ask for, people approved " + (
             f"{outcome['both'].get('approved', 0):,} as asked."
         )
+
+
+def _a_day(held: DraftTrial, net: int) -> str:
+    a_day = with_unit(math.ceil(abs(net) / held.days), "requests")
+    return f"At most {a_day} a day more." if net > 0 else f"Up to {a_day} a day fewer."
 
 
 def _call(tool: str, desk: str) -> str:
@@ -176,15 +182,24 @@ def _sums(rows: list[Json]) -> list[dict[str, str]]:
     ]
 
 
-def _curve(kept: Json) -> dict[str, Any]:
-    """Return the points of a curve, in its picture of 600 by 156 and in words."""
+def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]:
+    """Return the points of a curve, in its picture of 600 by 156 and in words.
+
+    Each has the page's sentences about it: those of the tried value are `told` and `more`.
+    """
     last, most = kept["points"][-1][0], max(1, *(runs for _, runs, _ in kept["points"]))
-    points = []
+    tools, desk, points = kept["tools"], kept["desk"], []
+    call = _call(tools[0], desk) if len(tools) == 1 else desk_title(desk)
     for value, runs, asked in kept["points"]:
-        way = 1 if value < kept["was"] else -1
+        way, ways = (1, (ALONE, WAITS)) if value < kept["was"] else (-1, (WAITS, ALONE))
         said = f"{runs:,} {'more' if way > 0 else 'fewer'} wait" if runs else "as many wait"
         point = {"value": _measured(value, kept["unit"]), "said": said, "at": value}
         point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most}
+        point |= {"headline": told, "more": more}
+        if value != kept["would"]:
+            row = {"was": ways[0], "would": ways[1], "runs": runs, "of": kept["of"].get(ways[0], 0)}
+            point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
+            point["more"] = _a_day(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
     names = {one.name: one.label for one in DESKS[kept["desk"]].limit_fields}
     numbers = {one["at"]: number for number, one in enumerate(points)}

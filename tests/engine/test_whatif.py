@@ -104,6 +104,7 @@ def test_curve_is_what_judging_at_each_point_finds(tried: Scene, to: int) -> Non
         ways = {(row["was"], row["would"]) for row in found["rows"]}
         assert ways <= {("alone", "waits") if at < 100_000 else ("waits", "alone")}
         assert counted == [sum(row[name] for row in found["rows"]) for name in ("runs", "asked")]
+        assert all(curve["of"][row["was"]] == row["of"] for row in found["rows"])
 
 
 @pytest.mark.parametrize("name", ["shorter window", "less in a run", "no caps", "no limit"])

@@ -108,6 +108,7 @@ def test_a_draft_is_tried_on_what_was_before_it_is_published(
     for _ in range(4):
         ada.get_by_role("slider", name=LIMIT).press("ArrowRight")
     expect(ada.get_by_text("USD 900.00: 1 more wait, USD 950.00 asked")).to_be_visible()
+    expect(ada.get_by_role("heading", name=", at USD 900.00: 1 of 3 that were")).to_be_visible()
 
     ada.get_by_role("link", name=re.compile("Walk it.*950")).click()
     expect(ada.get_by_role("heading", name="The walk ends after proposal 2")).to_be_visible()
