@@ -90,7 +90,8 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
         held = access.draft_to_change(user, pk)
         return _draft(request, held, sentence=str(no), status=422)
     query = urlencode({"part": given.get("to", part)})
-    return redirect(f"{reverse('policy-draft', args=[pk])}?{query}")
+    place = "#group" if "to" in given else ""  # where one goes on from by keyboard
+    return redirect(f"{reverse('policy-draft', args=[pk])}?{query}{place}")
 
 
 _OF_FORM = {"csrfmiddlewaretoken", "do", "to", "part", "seen", "reason", "days"}

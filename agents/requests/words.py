@@ -286,7 +286,8 @@ def following_of(escalation: Escalation) -> Following | None:
     names = " and ".join(one.name for one, _ in later)
     follows = f"The step{'s' * (len(later) > 1)} {names} follow{'s' * (len(later) == 1)}."
     if not later:
-        note = "No step follows that pays or sends anything."
+        use = "Use this draft as the result: nothing is paid or sent"
+        note, button = "It is the last step.", "Use it and end the run"
     elif not acts:
         note = f"{follows} Nothing is paid or sent there."
     elif any(mode is Supervision.BY_PERSON for _, mode in later):

@@ -145,7 +145,7 @@ def compare_measure(ruling: dict[str, Any]) -> str:
         return f"proposed {observed}, allowed {limit}"
     unit = unit_of(ruling)
     if limit == 0 and not is_currency(unit):
-        return f"{with_unit(observed, unit)}, 0 allowed"
+        return f"{with_unit(observed, unit)}, none allowed"
     if limit is None:
         return with_unit(observed, unit)
     if isinstance(ruling["limit"], list):

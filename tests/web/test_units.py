@@ -28,7 +28,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         (ruling("refunds.count", 12, 10, "calls"), "12 calls; limit 10 calls"),
         (ruling("refunds.count", 1, 5, "transfers"), "1 of 5 transfers"),
         (ruling("access.short", 3, 14, "days"), "3 days; limit 14 days"),
-        (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, 0 allowed"),
+        (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, none allowed"),
         (ruling("access.systems", "hr", ["billing", "crm"]), "hr; allowed billing, crm"),
         (ruling("access.systems", None, ["billing"]), ""),
         (ruling("subject.context_before_money", [], 42), "found nothing, needed 42"),

@@ -52,7 +52,7 @@ def amount(args: Args, limits: BankLimits) -> Ruling:
     return within(args.amount, limits.unattended, reason="large_transfer", what="The transfer is")
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, asks={"first_payment": "a payee who is new or was never paid"})
 def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     """The first payment to a payee, or one to a new payee, waits for a reviewer."""
     if facts.is_paid_before and facts.payee_age >= limits.settled:
@@ -63,7 +63,11 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     return escalate("first_payment", sentence, risk=75, shown=facts.payee_name)
 
 
-@desk.rule(transfer_money, title="Possible duplicate")
+@desk.rule(
+    transfer_money,
+    title="Possible duplicate",
+    asks={"possible_duplicate": "the same was sent before"},
+)
 def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None:
     """The same amount to the same payee again waits for a reviewer."""
     if facts.same_on is None or days_until(case.today, facts.same_on) > limits.repeats:
@@ -86,7 +90,7 @@ def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
     return within(total, limits.daily, reason="daily_exposure", what=what)
 
 
-@desk.rule(add_payee)
+@desk.rule(add_payee, asks={"new_payee": "it can be paid from then on"})
 def new_payee(facts: BankFacts) -> Ruling:
     """Every new payee waits for a reviewer, who can only accept or refuse it."""
     if facts.is_on_file:
@@ -95,7 +99,11 @@ def new_payee(facts: BankFacts) -> Ruling:
     return escalate("new_payee", sentence, risk=80)
 
 
-@desk.rule(ANSWER, title="Account numbers in an answer")
+@desk.rule(
+    ANSWER,
+    title="Account numbers in an answer",
+    asks={"account_of_outsider": "an account number from an outsider only"},
+)
 def accounts_answered(facts: BankFacts) -> Ruling | None:
     """An answer with an account number that only an outsider wrote waits for a reviewer."""
     if not facts.outsiders_accounts:
