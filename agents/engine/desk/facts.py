@@ -48,6 +48,7 @@ def fetch_facts(
     ahead: LookedUp | None = None,
     turn: str = "",
     before: EarlierReview | None = None,
+    is_stored: bool = False,
 ) -> Pending[tuple[Facts, str]]:
     """Fetch the facts for reviewing `action`, in an open pipeline if any.
 
@@ -59,12 +60,14 @@ def fetch_facts(
     - `ahead` is an earlier look-up.
     - `turn` is the prefix of its own steps' keys, where it is proposed.
     - `before` is the review on which this one rests.
+    - `is_stored` adds what only people read; rules do not need it.
 
     Its answer raises StaleLookup.
     """
     context = context_of(run, action, limits, steps, at)
     context.locks, context.is_attended = lock, is_attended
     context.looked_up, context.done, context.before = ahead, done or {}, before
+    context.is_stored = is_stored
     if lock:
         _lock_resource(context)
     _send(context, limits)
@@ -192,7 +195,7 @@ def _ask_desk(context: ReviewContext, *, is_told: bool) -> _Gathered:
                 run.subject_key or desk.send or desk.is_replayed
             ):  # a report is about no subject
                 own = desk.gather(run.subject_key, context)
-            if own is not None:
+            if own is not None and context.is_stored:
                 written = serialization.write(own)
             now = _record_now(context, on_record, record) if context.letter else record
             vouched = getattr(own, "sentences", {}) if is_told else {}
@@ -229,7 +232,7 @@ def _add_console(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
     """Return the console's facts, with a desk's facts as stored."""
-    desk, run, border, ahead = context.desk, context.run, context.border, context.looked_up
+    desk, run, border = context.desk, context.run, context.border
     is_final = action.get("kind") == "final"
     is_told = is_final or bool(context.letter)
     sentences = tuple(_deed(desk, effect, case, run) for effect in context.all_effects)
@@ -241,31 +244,18 @@ def _add_console(
         facts = _with_own_words(facts, context)
     moves = context.declared and not context.letter  # a letter only mentions money
     money = context.declared.amount_of(context.args) if context.declared and moves else None
-    shown = _evidence(context, case, gathered) if context.writes else []
     kept = {
-        "own": gathered.written,
         **({"failed": gathered.failed} if gathered.failed else {}),
-        **(
-            {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
-            if ahead
-            else {}
-        ),
         **({"names": context.called} if context.called else {}),
-        **({"called_before": True} if called_before else {}),
-        **({"evidence": shown} if shown else {}),
-        **(_origins(context) if context.writes else {}),
-        **({"scope": run.scope} if run.scope else {}),
         **(context.books if money else {}),
-        **(
-            {"letter": context.letter, "own_words": list(facts.own_words)} if context.letter else {}
-        ),
     }
-    ours = {  # without values that need a name
-        "desk": run.desk,
-        "case": {**serialization.write(case), "label": run.subject_label},
-        "done": list(sentences),
-        **({"unattended": context.unattended_today(money.currency)} if money else {}),
-    }
+    ours: dict[str, Json] = {}  # without values that need a name
+    if money:
+        ours["unattended"] = context.unattended_today(money.currency)
+    if context.is_stored:
+        kept |= _for_people(context, case, gathered, facts)
+        written = {**serialization.write(case), "label": run.subject_label}
+        ours |= {"desk": run.desk, "case": written, "done": list(sentences)}
     named = {**ours, **border.name(kept)}
     answered = _answered(desk, context.steps, border)
     more = (*_untold(context), *_refused(desk, context.steps, case, run)) if is_final else ()
@@ -274,6 +264,23 @@ def _add_console(
 
 
 # What a person reads next to a call: evidence, and the origins of its arguments.
+
+
+def _for_people(
+    context: ReviewContext, case: Case, gathered: _Gathered, facts: Facts
+) -> dict[str, Json]:
+    """Return what is stored of facts besides what rules read again."""
+    ahead, scope = context.looked_up, context.run.scope
+    looked_up = ahead and {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}
+    shown = _evidence(context, case, gathered) if context.writes else []
+    known = {"called_before": facts.called_before, "evidence": shown, "scope": scope}
+    more = {"lookup": looked_up, "letter": context.letter, **known}
+    return {
+        "own": gathered.written,
+        **{name: value for name, value in more.items() if value},
+        **({"own_words": list(facts.own_words)} if context.letter else {}),
+        **(_origins(context) if context.writes else {}),
+    }
 
 
 def _evidence(context: ReviewContext, case: Case, gathered: _Gathered) -> list[Json]:

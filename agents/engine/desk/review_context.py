@@ -72,6 +72,7 @@ class ReviewContext:
     has_sums: bool = False  # other counting reviews are locked out
     is_attended: bool = False  # a person approved the action, so daily caps do not apply
     before: EarlierReview | None = None  # the review on which this one rests
+    is_stored: bool = False  # the facts are stored with a ruling
     done: Mapping[int, Json] = field(default_factory=dict)  # results to be committed, by step
     # Sent for together: the run's calls, the desk's own queries, and the day's sums.
     acted: Pending[list[Effect]] | None = None

@@ -264,6 +264,7 @@ def _facts_now(
         ahead=journal.ahead,
         turn=turn,
         before=review_shown(granted) if granted else None,
+        is_stored=True,
     )
     consent = consent_of(granted.asked["review"], granted.reply) if granted else NO_CONSENT
     return facts, resource, consent, named
