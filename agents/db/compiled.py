@@ -315,8 +315,11 @@ def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
 
 
 def _time(value: datetime) -> str:
-    if value.tzinfo is not UTC:
-        value = value.astimezone(UTC)
+    return _spell(value if value.tzinfo is UTC else value.astimezone(UTC))
+
+
+@lru_cache(8)  # the rows of a transaction share one time
+def _spell(value: datetime) -> str:
     return value.isoformat(" ")[: -len("+00:00")]
 
 
