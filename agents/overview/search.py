@@ -228,13 +228,13 @@ def subject(request: HttpRequest, desk: str, key: str) -> HttpResponse:
     if not runs.rows:
         raise Http404
     waiting = rows_about(access.workspaces_of(user), desk, key, at=timezone.now())
-    calls = Effect.objects.filter(run__in=[row.run.pk for row in runs.rows])
+    calls = Effect.objects.filter(run__in=[row["run"].pk for row in runs.rows])
     asked = ((one.escalation.currency, one.escalation.amount_minor) for one in waiting)
     shown = {
         "nav": "subjects",
         "desk": desk,
         "key": key,
-        "label": runs.rows[0].run.subject_label,
+        "label": runs.rows[0]["run"].subject_label,
         "kind": DESKS[desk].subject.kind if desk in DESKS else "subject",
         "waiting": waiting[:INBOX],
         "is_more": len(waiting) > INBOX,

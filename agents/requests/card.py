@@ -779,20 +779,6 @@ class _Holder:
     is_able: bool  # the assigned person or team may still decide it
 
 
-@dataclass(frozen=True)
-class _Handover:
-    """The part of a card about working together, for one person."""
-
-    holder: _Holder
-    said: Sequence[_Said]
-    is_cut: bool  # there are more entries than are shown
-    entry: int  # the reader's newest entry; 0: none
-    may_comment: bool
-    receivers: Sequence[tuple[str, str]]  # empty if this person may not hand it over
-    snoozed_until: datetime | None  # by the reader
-    periods: Sequence[tuple[int, str]]  # offered for snoozing, in minutes and in words
-
-
 def receivers(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
     """Return teams and people, given as kind, key and name, as values of a form and words."""
     ordered = sorted(set(found), key=lambda one: (one[0] != "team", one[2], one[1]))
@@ -804,7 +790,7 @@ def receivers(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
 
 def handover_of(
     escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
-) -> _Handover:
+) -> dict[str, Json]:
     """Read a request's holder and comments, and what this person may do about it."""
     part = access.membership(user, escalation.workspace_id)
     waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
@@ -816,19 +802,19 @@ def handover_of(
     teams = [team for one in able for team in roster().teams[one.user_id]]
     until = getattr(escalation, "snoozed_until", None)
     said, name = _comments(escalation), user.get_username()
-    return _Handover(
-        holder=_holder(escalation, user, claimed_by, roster),
-        said=said[-_SAID:],
-        is_cut=len(said) > _SAID,
-        entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
-        may_comment=acts,
-        receivers=receivers(
+    return {
+        "holder": _holder(escalation, user, claimed_by, roster),
+        "said": said[-_SAID:],
+        "is_cut": len(said) > _SAID,
+        "entry": max((one.event.seq for one in said if one.event.actor == name), default=0),
+        "may_comment": acts,
+        "receivers": receivers(  # none if this person may not hand it over
             [("person", name, name) for name in names]
             + [("team", team.slug, team.name) for team in teams]
         ),
-        snoozed_until=until if until and until > at and waits else None,
-        periods=periods(deadline_of(escalation, at=at) - at) if acts else [],
-    )
+        "snoozed_until": until if until and until > at and waits else None,
+        "periods": periods(deadline_of(escalation, at=at) - at) if acts else [],
+    }
 
 
 def _holder(

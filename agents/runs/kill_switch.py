@@ -184,24 +184,7 @@ class SwitchInForce:
     leaves: str
 
 
-@dataclass(frozen=True)
-class _SwitchBoard:
-    """The switches of one workspace, for one person."""
-
-    workspace: Workspace
-    may_press: bool
-    standing: Sequence[SwitchInForce]
-    in_flight: Sequence[Effect]  # begun, with an outcome that is still unknown
-    frozen: int  # requests whose deadline is paused
-    choices: Sequence[tuple[str, str]]  # further switches that can be pressed
-
-    @property
-    def seen(self) -> str:
-        """Return the numbers of the switches in force, for a form to say what its sender saw."""
-        return " ".join(str(row.switch.pk) for row in self.standing)
-
-
-def boards(user: User) -> list[_SwitchBoard]:
+def boards(user: User) -> list[dict[str, Json]]:
     """Return the switches of each of the person's workspaces, in five queries in all."""
     parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     ids = [part.workspace_id for part in parts]
@@ -212,19 +195,20 @@ def boards(user: User) -> list[_SwitchBoard]:
     counts = dict(frozen.values_list("workspace_id").annotate(count=Count("pk")).order_by())
     agents = list(ExternalAgent.objects.filter(workspace__in=ids).order_by("name"))
 
-    def board(part: Membership) -> _SwitchBoard:
+    def board(part: Membership) -> dict[str, Json]:
         home = part.workspace_id
         stopped = [row for row in rows if row.switch.workspace_id == home]
         pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
         named = [agent.name for agent in agents if agent.workspace_id == home]
-        return _SwitchBoard(
-            workspace=part.workspace,
-            may_press=part.role == Role.ADMIN,
-            standing=stopped,
-            in_flight=[effect for effect in flight if effect.run.workspace_id == home],
-            frozen=counts.get(home, 0),
-            choices=[choice for choice in _choices(named) if choice[0] not in pressed],
-        )
+        return {
+            "workspace": part.workspace,
+            "may_press": part.role == Role.ADMIN,
+            "standing": stopped,
+            "seen": " ".join(str(row.switch.pk) for row in stopped),  # by who sends the form
+            "in_flight": [effect for effect in flight if effect.run.workspace_id == home],
+            "frozen": counts.get(home, 0),  # requests whose deadline is paused
+            "choices": [choice for choice in _choices(named) if choice[0] not in pressed],
+        }
 
     return [board(part) for part in parts]
 

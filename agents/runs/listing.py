@@ -48,20 +48,6 @@ ORDER = Keyset("created_at")
 _RESULT_ROLES = {WORDS[ResultKind.NOTHING]: "waiting", WORDS[ResultKind.BLOCKED]: "block"}
 
 
-@dataclass(frozen=True)
-class _RunRow:
-    """A run in the list: subject, amounts, outcome, launcher and duration."""
-
-    run: Run
-    largest: str  # the highest amount that a person was asked about; "" for none
-    paid: str  # in each currency; "" for nothing
-    outcome: str
-    wrote: str  # the beginning of what the agent wrote, or ""
-    wrote_after_block: str  # the same, where that is no result
-    chip: tuple[str, str]  # role and word of its state
-    seconds: float  # from its launch to its end or until now
-
-
 class RunFilter(Filter):
     fields = (
         Field("text", "Words, subject or run"),
@@ -99,7 +85,7 @@ def _ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
     return [*known, (given, end_sentence(given))] if is_other else known
 
 
-def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[_RunRow]:
+def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[dict[str, Json]]:
     """Return one page of the person's runs, newest first."""
     matching = wanted.keep(Run.objects.all())
     name = wanted.given.get("launcher")
@@ -124,7 +110,7 @@ def runs_with_words(text: str, workspaces: Sequence[int]) -> list[Run]:
     return list(matching.defer(*_UNSEEN)[:PAGE])
 
 
-def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
+def _rows(runs: Sequence[Run], now: datetime) -> list[dict[str, Json]]:
     """Return runs with requested and paid amounts, in at most four queries for a page."""
     paid: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
     amounts: dict[UUID, list[tuple[str, int]]] = {run.pk: [] for run in runs}
@@ -141,16 +127,16 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[_RunRow]:
         if asked.state == EscalationState.OPEN:
             waits[asked.run_id] = question_of(of[asked.run_id], asked)
     return [
-        _RunRow(
-            run=run,
-            largest=format_largest(amounts[run.pk]),
-            paid=format_sums(paid[run.pk]),
-            outcome=outcome_of(run, closed, waits),
-            wrote=as_line(agent_words(run), _SHOWN),
-            wrote_after_block=as_line(words_after_block(run), _SHOWN),
-            chip=chip_of(run, closed),
-            seconds=((run.ended_at or now) - run.created_at).total_seconds(),
-        )
+        {
+            "run": run,
+            "largest": format_largest(amounts[run.pk]),  # that a person was asked about
+            "paid": format_sums(paid[run.pk]),
+            "outcome": outcome_of(run, closed, waits),
+            "wrote": as_line(agent_words(run), _SHOWN),
+            "wrote_after_block": as_line(words_after_block(run), _SHOWN),  # which is no result
+            "chip": chip_of(run, closed),
+            "seconds": ((run.ended_at or now) - run.created_at).total_seconds(),
+        }
         for run in runs
     ]
 

@@ -171,26 +171,16 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
         reply = step.reply if isinstance(step.reply, dict) else {}
         role, icon, word = _standing_of_attempt(step, str(reply.get("status", "")))
         attempts.append(
-            SpecialistAttempt(
-                number=step.key.partition("/")[0],
-                target=tool_title(str(step.asked["tool"])),
-                role=role,
-                icon=icon,
-                word=word,
-                why=end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
-            )
+            {
+                "number": step.key.partition("/")[0],
+                "target": tool_title(str(step.asked["tool"])),
+                "role": role,
+                "icon": icon,
+                "word": word,
+                "why": end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
+            }
         )
     return {"attempts": attempts}
-
-
-@dataclass(frozen=True)
-class SpecialistAttempt:
-    number: str
-    target: str
-    role: str
-    icon: str
-    word: str
-    why: str
 
 
 def _standing_of_attempt(step: Step, status: str) -> tuple[str, str, str]:

@@ -329,7 +329,7 @@ def test_an_end_says_what_came_of_the_goal(replies: Any, came_of: str, chip: str
     assert (told["status"], told["stop_reason"]) == ("ok", "success")
     assert told["came_of"] == came_of
     [row] = find_runs(scene.omar, RunFilter({"came_of": came_of})).rows
-    assert (row.run, row.chip[1]) == (run, chip)
+    assert (row["run"], row["chip"][1]) == (run, chip)
     others = {"carried_out", "answered", "nothing_done"} - {came_of}
     assert not any(find_runs(scene.omar, RunFilter({"came_of": one})).rows for one in others)
 

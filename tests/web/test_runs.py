@@ -129,10 +129,10 @@ def test_run_is_found_by_its_key_or_how_it_begins(scene: Scene) -> None:
         forms = (key, key.upper(), run.pk.hex, key[:11], key[:20])
         for text in (key[:8], *(forms if run == runs[0] else ())):
             found = client.get(reverse("runs"), {"text": text}).context["found"].rows
-            assert [row.run for row in found] == [run], text
+            assert [row["run"] for row in found] == [run], text
     there = scene.launch("Refund 500 USD to user_id=42 in İstanbul.")
     found = client.get(reverse("runs"), {"text": "İstanbul"}).context["found"].rows
-    assert [row.run for row in found] == [there]
+    assert [row["run"] for row in found] == [there]
 
 
 @pytest.mark.proves("W16")
@@ -151,7 +151,7 @@ def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.Monke
     for _ in range(3):
         page = client.get(address)
         found = page.context["found"]
-        seen += [str(row.run.pk) for row in found.rows]
+        seen += [str(row["run"].pk) for row in found.rows]
         address = reverse("runs") + f"?before={found.older}"
 
     assert seen == [str(run.pk) for run in reversed(launched)]
@@ -196,7 +196,7 @@ def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
     [row] = client_of(scene.eve).get(reverse("runs")).context["found"].rows
 
     run.escalations.exclude(pk=own).delete()  # nobody opened them
-    assert row.largest == "JPY 150,000, USD 1,200.00"
+    assert row["largest"] == "JPY 150,000, USD 1,200.00"
 
 
 def test_failed_step_is_not_called_approved(scene: Scene) -> None:
