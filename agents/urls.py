@@ -10,7 +10,8 @@ from agents.notifications.channels import channels
 from agents.overview import health, search, team
 from agents.overview import pages as overview
 from agents.overview import search as subjects
-from agents.people import invitations, member_pages, sign_in
+from agents.people import member_pages, sign_in
+from agents.people import member_pages as invitations
 from agents.people import sign_in as second_factor
 from agents.publishing import draft_pages, trial_pages, try_pages
 from agents.publishing import pages as policy

@@ -28,7 +28,7 @@ from django.utils.module_loading import import_string
 from django.views.defaults import permission_denied
 
 from agents.db.driver import is_of_a_lock
-from agents.external.schemas import failure
+from agents.external.endpoints import failure
 from agents.people.sign_in import is_over
 from agents.shell.pages import page_of
 from opsconsole import databases

@@ -2,8 +2,7 @@
 
 from django.urls import include, path
 
-from agents.external.endpoints import api
-from agents.external.schemas import unknown_address
+from agents.external.endpoints import api, unknown_address
 from opsconsole.middleware import answer_denial, answer_failure
 
 urlpatterns = [

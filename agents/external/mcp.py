@@ -26,17 +26,18 @@ from agents.engine.tracing import PARENT
 from agents.engine.turns.answering import SILENT
 from agents.external import sessions
 from agents.external.calls import WAITING, ProposedCall, call_of, outcome_of_call, with_integers
-from agents.external.endpoints import place_of, tools_of
-from agents.external.keys import agent_of
-from agents.external.schemas import (
+from agents.external.endpoints import (
     NO_KEY,
     AskPerson,
     CallAgain,
     OpenRun,
     ProposeCall,
     busy_problem,
+    place_of,
     problem,
+    tools_of,
 )
+from agents.external.keys import agent_of
 from agents.external.sessions import open_session
 from agents.external.waiting import (
     LONGEST,

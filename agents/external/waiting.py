@@ -25,9 +25,8 @@ from django.utils import timezone
 from agents.core.requests import TAKE, EffectState
 from agents.engine.journal import AWAIT
 from agents.engine.runtime.database import Pool
-from agents.external.endpoints import WAIT, News, event_number, news_of
+from agents.external.endpoints import WAIT, News, event_number, news_of, problem
 from agents.external.keys import agent_of
-from agents.external.schemas import problem
 from agents.models import AgentCall, Run, Step
 from agents.patterns.supervisor import ROUNDS
 from agents.shell.streams import (

@@ -26,8 +26,7 @@ from django.views.decorators.http import require_GET, require_POST
 from agents.core.requests import Json
 from agents.models import Identity, Membership, SpentAnswer, Workspace
 from agents.people import sign_in as second_factor
-from agents.people.invitations import is_free
-from agents.people.member_pages import show_refusal
+from agents.people.member_pages import is_free, show_refusal
 from agents.people.members import apply_groups, groups_of
 from agents.people.sign_in import check_everywhere, enter
 from agents.people.workspaces import is_break_glass, lock_people, lock_workspaces_of

@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator
 
 from agents.core.requests import RunState
 from agents.external import keys, sessions
-from agents.external.endpoints import api
-from agents.external.schemas import description
+from agents.external.endpoints import api, description
 from agents.models import AgentCall, AgentKey, Escalation, Event, MaskedValue, Role, Run
 from agents.people import workspaces
 from agents.shell import refusal

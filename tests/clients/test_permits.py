@@ -13,7 +13,7 @@ from jwt.utils import base64url_encode
 from opsconsole_client.permits import BadPermit, Verifier
 
 from agents.core.reviews import SKEW, claims_of, digest_of, reported_by
-from agents.external.permits import public_keys, sign_permit, signing_key
+from agents.external.sessions import public_keys, sign_permit, signing_key
 
 KEY, OLD = "a-key-of-more-than-thirty-two-letters", "the-key-before-it-of-as-many-letters"
 ARGS: dict[str, Any] = {

@@ -16,8 +16,14 @@ from agents.engine.runtime import crashpoints
 from agents.engine.upkeep.sweep import sweep
 from agents.external.calls import call_of, outcome_of_call
 from agents.external.keys import make_key, set_agent
-from agents.external.permits import move_on, permit_of, report_call, take_call
-from agents.external.sessions import end_session, withdraw_call
+from agents.external.sessions import (
+    end_session,
+    move_on,
+    permit_of,
+    report_call,
+    take_call,
+    withdraw_call,
+)
 from agents.external.waiting import Awaited, _settled
 from agents.models import AgentCall, Effect, Escalation, Role, Run, Step
 from agents.models.outside import Scope, SwitchStage

@@ -244,7 +244,7 @@ def joins(token: str, name: str) -> str:
     """Accept an invitation under a name."""
     from django.utils import timezone
 
-    from agents.people import invitations
+    from agents.people import member_pages as invitations
     from agents.shell import refusal
 
     at = timezone.now()
@@ -320,13 +320,13 @@ def takes(call: int, keys: list[str]) -> str:
     from django.db import OperationalError
     from django.utils import timezone
 
-    from agents.external import permits
+    from agents.external import sessions
     from agents.shell import refusal
 
     agent = _call_at_workshop(call, keys).row.agent
     while True:
         try:
-            permits.take_call(agent=agent, call_id=call, at=timezone.now())
+            sessions.take_call(agent=agent, call_id=call, at=timezone.now())
         except OperationalError:  # fifty waited for one lock: answered with 503, and asked again
             continue
         except refusal.Refused as no:
@@ -338,10 +338,10 @@ def reads_permit(call: int, keys: list[str]) -> str:
     """Ask for the permit of a call that was taken."""
     from django.utils import timezone
 
-    from agents.external import permits
+    from agents.external import sessions
 
     known = _call_at_workshop(call, keys)
-    return permits.permit_of(known.row.agent, known, at=timezone.now())
+    return sessions.permit_of(known.row.agent, known, at=timezone.now())
 
 
 def publishes(pk: int, by: str) -> str:

@@ -22,7 +22,8 @@ from agents.desks.refunds.limits import STRICT
 from agents.models import Delivery, Escalation, Role, Shape
 from agents.notifications import fan_out
 from agents.notifications.channels.webhooks import admin
-from agents.people import invitations, members, workspaces
+from agents.people import member_pages as invitations
+from agents.people import members, workspaces
 from agents.people import members as groups
 from agents.publishing import drafts, trials
 from agents.publishing import versions as publishing

@@ -13,7 +13,8 @@ from django.utils import timezone
 from agents.core.json_forms import hash_of_token
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
-from agents.people import invitations, members
+from agents.people import member_pages as invitations
+from agents.people import members
 from agents.people.member_pages import PAGE
 from agents.shell import refusal
 from opsconsole.logs import OneLine

@@ -21,8 +21,9 @@ from agents.core.requests import EscalationState
 from agents.live.app import NotAdmitted, admit
 from agents.management.operation_command import ACTOR
 from agents.models import Event, Membership, RecoveryCode, Role
-from agents.people import invitations, workspaces
+from agents.people import member_pages as invitations
 from agents.people import sign_in as second_factor
+from agents.people import workspaces
 from agents.people.sign_in import REMAIN
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene

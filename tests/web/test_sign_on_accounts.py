@@ -14,7 +14,8 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents.live.app import _user_of
 from agents.models import Delivery, Event, Identity, Membership, Role
 from agents.notifications.messages import note_of
-from agents.people import invitations, members, workspaces
+from agents.people import member_pages as invitations
+from agents.people import members, workspaces
 from agents.people.sign_in import require_factor
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
