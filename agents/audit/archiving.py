@@ -47,15 +47,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.runs import UNSETTLED
-from agents.record.seals import (
-    TEXTS,
-    UNTOLD_ERASURE,
-    Linked,
-    Text,
-    first_fault,
-    name_of,
-    spell_time,
-)
+from agents.record import seals
 from agents.shell.refusal import Refused
 
 _MOST = 2_000  # runs in one archive and its transaction
@@ -217,7 +209,7 @@ def _archivable(workspace: Workspace, before: datetime) -> QuerySet[Run]:
 def _archivable_runs(workspace: Workspace, before: datetime) -> Iterator[UUID]:
     """Yield the runs that can be archived and whose events are all in a seal."""
     for keys in in_groups(_archivable(workspace, before)):
-        names = {name_of(workspace=workspace.pk, run=key): key for key in keys}
+        names = {seals.name_of(workspace=workspace.pk, run=key): key for key in keys}
         counts = dict(Sealed.objects.filter(chain__in=names).values_list("chain", "event_count"))
         wanted = dict(Run.objects.filter(pk__in=keys).values_list("pk", "event_count"))
         yield from (key for name, key in names.items() if counts.get(name) == wanted[key])
@@ -338,7 +330,7 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
 def _is_sealed(archive: Archive) -> bool:
     """Tell whether a head holds the archive's event; counts of sealed events prove nothing."""
     event = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
-    chain = name_of(workspace=archive.workspace_id)
+    chain = seals.name_of(workspace=archive.workspace_id)
     for head in Head.objects.order_by("-number").iterator(10):
         if any(event.hash in hashes for name, hashes in head.plain().chains() if name == chain):
             return True
@@ -505,7 +497,7 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> _FiledRun:
     if beside["run"] != run:
         raise _Unfit(f"the texts of run {run} are not where they belong")
     linked = (
-        Linked(
+        seals.Linked(
             {
                 **{name: event[name] for name in event if name not in ("hash", "previous")},
                 "at": datetime.fromisoformat(event["at"]),
@@ -516,19 +508,19 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> _FiledRun:
         )
         for event in events
     )
-    fault = first_fault(linked, count=chain["count"], head=chain["hash"])
-    if fault and not ("erased" in beside and fault.why == UNTOLD_ERASURE):
+    fault = seals.first_fault(linked, count=chain["count"], head=chain["hash"])
+    if fault and not ("erased" in beside and fault.why == seals.UNTOLD_ERASURE):
         raise _Unfit(f"run {run}, event {fault.seq}: {fault.why}")
     steps = "" if "erased" in beside else sha256(beside["steps"])
     return _FiledRun(UUID(run), chain["count"], chain["hash"], steps)
 
 
-def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
+def _texts(facts: Json, beside: Json, seq: str) -> dict[str, seals.Text]:
     """Return an event's texts; if its run has been erased, all must be marked erased."""
-    empty = dict.fromkeys(facts.get(TEXTS, {}))
+    empty = dict.fromkeys(facts.get(seals.TEXTS, {}))
     given = empty if "erased" in beside else beside["texts"].get(seq, {})
     return {
-        name: Text(one["salt"], one["text"]) if one else Text("", "", erased=True)
+        name: seals.Text(one["salt"], one["text"]) if one else seals.Text("", "", erased=True)
         for name, one in given.items()
     }
 
@@ -570,8 +562,8 @@ def _forget_in(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]
 def _header_of(archive: Archive) -> Json:
     """Return the first line of an archive, which describes it."""
     return {
-        "archive": {"number": archive.number, "before": spell_time(archive.before)},
-        "at": spell_time(archive.at),
+        "archive": {"number": archive.number, "before": seals.spell_time(archive.before)},
+        "at": seals.spell_time(archive.at),
         "workspaces": {str(archive.workspace_id): archive.workspace.slug},
     }
 

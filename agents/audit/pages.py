@@ -16,23 +16,11 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
+from agents import models
 from agents.audit import copies
 from agents.audit.copies import download, run_seal
 from agents.audit.verify import ask_verification, cancel_verification
 from agents.core.requests import ENDED, EscalationState, Json
-from agents.models import (
-    Archive,
-    DatabaseSize,
-    Delivery,
-    Effect,
-    Escalation,
-    Event,
-    Head,
-    Run,
-    Step,
-    Verification,
-    Workspace,
-)
 from agents.models.notifications import RECIPIENTS
 from agents.models.record import UNREADABLE, facts_of
 from agents.notifications.fan_out import KEPT
@@ -71,7 +59,7 @@ _ABOUT = ("run__desk", "run__pattern", "run__subject_key", "run__subject_label")
 # Events of one moment may be written out of the order of their times.
 _DISORDER = timedelta(hours=1)
 NEWEST = 2**63 - 1  # no event has a larger key
-_COLUMNS = [field.name for field in Event._meta.concrete_fields]
+_COLUMNS = [field.name for field in models.Event._meta.concrete_fields]
 
 
 @page
@@ -163,10 +151,10 @@ def _page(request: HttpRequest) -> HttpResponse:
 
 
 def _check_state(
-    request: HttpRequest, state: "_AuditState", workspaces: Sequence[Workspace]
+    request: HttpRequest, state: "_AuditState", workspaces: Sequence[models.Workspace]
 ) -> dict[str, object]:
     """Return the progress or result of the person's check, unless there is a newer one."""
-    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
+    newest = models.Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
     if newest is None or newest.cancelled_at:
         return {}
     outcome, at = newest.outcome, newest.ended_at
@@ -211,9 +199,9 @@ class _AuditState:
     file: str  # the name of the heads file; "" if it is missing
 
 
-def _state_of(workspace: Workspace, *, file: Path) -> _AuditState:
+def _state_of(workspace: models.Workspace, *, file: Path) -> _AuditState:
     """Return what is known of a log, in two queries. Unreadable rows count as faults."""
-    checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    checks = models.Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
         last = checks.order_by("-pk").first()
         facts = last.facts if last else {}
@@ -226,7 +214,7 @@ def _state_of(workspace: Workspace, *, file: Path) -> _AuditState:
         checked_at, checked_by, chains, unread, full_at = None, "", 0, 0, None
         faults, more = ["the entry of the last check cannot be read"], 0
     try:
-        head = Head.objects.order_by("-number").only("number", "at", "seal").first()
+        head = models.Head.objects.order_by("-number").only("number", "at", "seal").first()
         number, sealed_at, seal = (
             (head.number, _time(head.at), head.seal) if head else (None, None, "")
         )
@@ -328,18 +316,18 @@ class LogFilter(Filter):
 class _FoundEvents:
     """The events that match a filter, newest first."""
 
-    events: QuerySet[Event]
+    events: QuerySet[models.Event]
     is_cut: bool = False  # limited to the newest RUNS runs
 
 
-def events_of(workspace: Workspace) -> QuerySet[Event]:
+def events_of(workspace: models.Workspace) -> QuerySet[models.Event]:
     """Return all events of a workspace, newest first, with the columns of a line."""
-    events = Event.objects.filter(workspace=workspace).order_by("-pk")
+    events = models.Event.objects.filter(workspace=workspace).order_by("-pk")
     # Of its run only the subject is read: a broken row must not hide its events.
     return events.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
-def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
+def find_events(workspace: models.Workspace, wanted: LogFilter) -> _FoundEvents:
     events = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:
@@ -367,15 +355,15 @@ def find_events(workspace: Workspace, wanted: LogFilter) -> _FoundEvents:
     return _FoundEvents(_within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut)
 
 
-def _kinds_of(workspace: Workspace) -> set[str]:
+def _kinds_of(workspace: models.Workspace) -> set[str]:
     """Return the kinds of a workspace's events, and those that ordinary runs have."""
     condition = _INFREQUENT % {"expressions": "e.kind"}
-    return distinct_values(Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
+    return distinct_values(models.Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
 
 
-def _archived_runs(workspace: Workspace, wanted: LogFilter) -> int:
+def _archived_runs(workspace: models.Workspace, wanted: LogFilter) -> int:
     """Return the number of archived runs whose entries a filter might match."""
-    gone = Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
+    gone = models.Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
     if since := wanted.value("since"):
         gone = gone.filter(before__gt=since)
     return gone.aggregate(runs=Sum("runs"))["runs"] or 0
@@ -393,22 +381,25 @@ class _CopySize:
         return self.entries * _ENTRY_BYTES
 
 
-def copy_size(workspaces: Sequence[Workspace], *, is_long: bool = False) -> _CopySize | None:
+def copy_size(workspaces: Sequence[models.Workspace], *, is_long: bool = False) -> _CopySize | None:
     """Return how large a verifiable copy is: of a long log as last counted; None: never."""
-    first = Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1]
+    first = models.Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1]
     here = COUNTED + 1 if is_long else first.count()
     if here <= COUNTED:
         return _CopySize(here)
-    last = DatabaseSize.objects.order_by("-day").first()
+    last = models.DatabaseSize.objects.order_by("-day").first()
     entries = sum(last.entries.get(str(one.pk), 0) for one in workspaces) if last else 0
     return _CopySize(entries, last.day) if last and entries else None
 
 
 def _within(
-    events: QuerySet[Event], workspace: Workspace, since: datetime | None, until: datetime | None
-) -> QuerySet[Event]:
+    events: QuerySet[models.Event],
+    workspace: models.Workspace,
+    since: datetime | None,
+    until: datetime | None,
+) -> QuerySet[models.Event]:
     """Keep the events of a period, whose ends lie between two beginnings of chains."""
-    begun = Event.objects.filter(_holds("seq", _BEGINS_CHAIN), workspace=workspace)
+    begun = models.Event.objects.filter(_holds("seq", _BEGINS_CHAIN), workspace=workspace)
     if since:
         before = begun.filter(at__lt=since - _DISORDER).order_by("-at", "-pk").values("pk")[:1]
         events = events.filter(at__gte=since, pk__gt=Coalesce(Subquery(before), 0))
@@ -419,18 +410,18 @@ def _within(
 
 
 def _runs(
-    workspace: Workspace, given: Mapping[str, str]
-) -> tuple[Sequence[UUID] | QuerySet[Run, Any], bool]:
+    workspace: models.Workspace, given: Mapping[str, str]
+) -> tuple[Sequence[UUID] | QuerySet[models.Run, Any], bool]:
     """Return the newest RUNS runs about a subject, or with an amount requested, granted or paid.
 
     Also return whether more were left out.
     """
-    matching = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
+    matching = models.Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     if "subject" in given:
         matching = matching.filter(subject_key=given["subject"])
     if given.keys() & set(AMOUNTS):
         wanted = of_amount(given)
-        held, moved = Escalation.objects.filter(wanted), Effect.objects.filter(wanted)
+        held, moved = models.Escalation.objects.filter(wanted), models.Effect.objects.filter(wanted)
         if "subject" not in given:
             # A rare amount is found by its index; of a common one, the newest are found soon.
             # On SQLite adding 0 hides the column from its index, by which it would read all runs of
@@ -444,7 +435,7 @@ def _runs(
             if len(keys) <= RUNS and len(several) <= FEW:
                 return list(keys), False
             if len(several) <= FEW:
-                times = Run.objects.filter(pk__in=keys).values_list("created_at", "pk")
+                times = models.Run.objects.filter(pk__in=keys).values_list("created_at", "pk")
                 newest = [key for _, key in sorted(times, reverse=True)]
                 return newest[:RUNS], len(newest) > RUNS
             matching = _with(matching, held, moved)
@@ -457,8 +448,8 @@ def _runs(
 
 
 def _with(
-    runs: QuerySet[Run], held: QuerySet[Escalation], moved: QuerySet[Effect]
-) -> QuerySet[Run]:
+    runs: QuerySet[models.Run], held: QuerySet[models.Escalation], moved: QuerySet[models.Effect]
+) -> QuerySet[models.Run]:
     """Keep the runs with a matching escalation or effect, by the indexes on their run."""
     key = OuterRef("pk")
     # As a range: for an equality PostgreSQL would hash every row.
@@ -466,7 +457,7 @@ def _with(
     return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 
 
-def page_of(events: QuerySet[Event], before: str) -> Page[EventLine]:
+def page_of(events: QuerySet[models.Event], before: str) -> Page[EventLine]:
     """Return one page, whose cost does not depend on the log's length."""
     order = Keyset()
     return order.cut(tell_events(read_events(order.after(events, before), PAGE + 1)), PAGE)
@@ -540,7 +531,7 @@ class _FileEntry:
     reason: str  # quotation of the first of two approvals, once the second person has decided
 
 
-def case_file(run: Run, *, after: int = 0) -> dict[str, object]:
+def case_file(run: models.Run, *, after: int = 0) -> dict[str, object]:
     """Return a page of a run's case file for its template, in at most eleven queries.
 
     Only the first page, whose `after` is 0, has more than entries.
@@ -574,7 +565,7 @@ def _machinery() -> Q:
     return Q(kind__in=_MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
 
 
-def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
+def _steps(run: models.Run, lines: Sequence[EventLine]) -> Mapping[str, models.Step]:
     """Return the steps that entries refer to, and all that changed something, by key."""
     keys = {str(line.event.facts.get("key")) for line in lines if line.event}
     steps = run.steps.filter(Q(key__in=keys) | Q(effect__isnull=False))
@@ -582,12 +573,12 @@ def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
     return {step.key: step for step in steps.order_by("position")}
 
 
-def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> _FileEntry:
+def _entry(line: EventLine, steps: Mapping[str, models.Step], *, is_erased: bool) -> _FileEntry:
     event = line.event
     step = steps.get(str(event.facts.get("key"))) if event else None
     if event is None or step is None:
         return _FileEntry(line, None, None, "")
-    held: Escalation | None = getattr(step, "escalation", None)
+    held: models.Escalation | None = getattr(step, "escalation", None)
     is_later = held is not None and line.request and event.kind != "escalation.opened"
     seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
     is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
@@ -596,7 +587,7 @@ def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> _F
     return _FileEntry(line, _review(step) if is_review else None, seconds, reason)
 
 
-def _review(step: Step) -> _ReviewEntry:
+def _review(step: models.Step) -> _ReviewEntry:
     reply, action = reply_of(step), step.asked["action"]
     desk = step.run.desk
     proposed = call_in_words(desk, action, reply)
@@ -624,9 +615,9 @@ def _cut(text: str) -> str:
     return f"{prose[:LONGEST]}…" if len(prose) > LONGEST else prose
 
 
-def _read_seen(run: Run, events: Sequence[Event]) -> dict[str, object]:
+def _read_seen(run: models.Run, events: Sequence[models.Event]) -> dict[str, object]:
     """Return who acted on the run's requests, and who was notified of them."""
-    deliveries = Delivery.objects.filter(notification__run=run)
+    deliveries = models.Delivery.objects.filter(notification__run=run)
     rows = deliveries.select_related(*RECIPIENTS, "notification").order_by("pk")
     messages = list(rows[: _MESSAGES + 1])
     acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
@@ -634,7 +625,7 @@ def _read_seen(run: Run, events: Sequence[Event]) -> dict[str, object]:
     return {"acted": list(acted), "messages": told, "are_cut": len(messages) > _MESSAGES}
 
 
-def _policy(run: Run) -> dict[str, object] | None:
+def _policy(run: models.Run) -> dict[str, object] | None:
     """Return the run's policy version in words; None if this release cannot read it."""
     limits = readable_limits(run.policy, team_names(run.workspace_id))
     if limits is None:

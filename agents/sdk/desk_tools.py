@@ -10,18 +10,8 @@ from inspect import getdoc, signature
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from agents.core import decisions
 from agents.core.compat_0_2 import AMOUNT
-from agents.core.decisions import (
-    ACTION,
-    ADJUST,
-    APPROVE,
-    ARGUMENTS,
-    LETTER,
-    REJECT,
-    RETURN,
-    Answer,
-    RequestKind,
-)
 from agents.core.finders import read_plainly
 from agents.core.json_forms import ArgSpec
 from agents.core.redact import PSEUDONYM
@@ -225,7 +215,7 @@ class DeskTool:
     tells: Callable[..., Json] | None = None  # the tool whose calls its letters are about
     gauge: str = ""  # the measure, among the metrics, of calls without a letter
     valid: Callable[[Json, Json], bool] | None = None  # (result, arguments): is it in contract?
-    request: RequestKind = ACTION  # a person's request about a call
+    request: decisions.RequestKind = decisions.ACTION  # a person's request about a call
     numbers: str = ""  # the currency of its amounts, if they are plain numbers: `Desk(numbers=…)`
     is_plain: bool = False  # its arguments are whole numbers, amounts and texts by name, untyped
     people: int = 1  # approvals needed if a person is asked: 1 or 2, whatever the amount
@@ -390,24 +380,26 @@ def inside(spec: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def question_of(tool: DeskTool) -> RequestKind:
+def question_of(tool: DeskTool) -> decisions.RequestKind:
     """Return the request about a tool without words of its own."""
     if tool.letter:
-        return LETTER
+        return decisions.LETTER
     act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
-    changes = Answer(ADJUST, "Change", act, "{brief}")
+    changes = decisions.Answer(decisions.ADJUST, "Change", act, "{brief}")
     kind = replace(
-        ACTION,
+        decisions.ACTION,
         tag=tool.title,
         asks=act,
         note="It runs once, with exactly these values.",
         answers=(
             *([changes] if tool.may_change else []),
-            Answer(APPROVE, "Approve", act, "{brief}"),
-            RETURN,
-            Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
+            decisions.Answer(decisions.APPROVE, "Approve", act, "{brief}"),
+            decisions.RETURN,
+            decisions.Answer(
+                decisions.REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"
+            ),
         ),
-        change=ARGUMENTS if tool.may_change else "",
+        change=decisions.ARGUMENTS if tool.may_change else "",
         done="{after}" if tool.after else "It was carried out.",
         undone="Nothing was done on this request.",
         pending="Approved. Not carried out yet.",
