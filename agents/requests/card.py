@@ -70,7 +70,8 @@ from agents.requests.words import (
 )
 from agents.runs import kill_switch
 from agents.runs.changes import ActionStage, reply_of, stages
-from agents.sdk.adjustments import label_of
+from agents.sdk.adjustments import OpenField, label_of
+from agents.sdk.amounts import read_amounts
 from agents.sdk.rules import Beside, Section
 from agents.shell import access
 from agents.shell.access import SEE_VALUES
@@ -173,6 +174,13 @@ class Card:
     def _known(self) -> Sequence[Section]:
         shown = [Section("Facts at review", self.shown)] if self.shown else []
         return [*shown, *self.sections] or [Section("", ())]
+
+    @property
+    def fixed(self) -> Sequence[Comparison]:
+        """Return what was not asked for and no field changes."""
+        names = {field.open.name for field in self.fields}
+        doubts = zip(doubts_of(self.escalation), self.doubts, strict=True)
+        return [shown for doubt, shown in doubts if doubt["name"] not in names]
 
     @property
     def has_odd_twin(self) -> bool:
@@ -400,9 +408,18 @@ def _fields(
             else field.label,
             most_minor=most if field.currency else None,
             limit=_limit_of(escalation) if field.currency else None,
+            instead=_named_instead(escalation, field),
         )
         for field in fields_of(escalation, at=at)
     ]
+
+
+def _named_instead(escalation: Escalation, field: OpenField) -> Sequence[int] | None:
+    """Return the amounts that the request names instead of a doubtful one; None: it is in order."""
+    asked = [one["asked"] for one in doubts_of(escalation) if one["name"] == field.name]
+    read = [one.money for texts in asked for text in texts for one in read_amounts(text)]
+    named = [money.minor for money in read if money and money.currency == field.currency]
+    return named if asked else None
 
 
 def _limit_of(escalation: Escalation) -> int | None:

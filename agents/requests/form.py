@@ -180,11 +180,17 @@ class FormField:
 
 
 def form_field(
-    field: OpenField, *, label: SafeString | str, most_minor: int | None, limit: int | None = None
+    field: OpenField,
+    *,
+    label: SafeString | str,
+    most_minor: int | None,
+    limit: int | None = None,
+    instead: Sequence[int] | None = None,
 ) -> FormField:
     """Return a field of the form.
 
-    `most_minor` is the most of an amount that the person may grant, `limit` the policy's. The field
+    `most_minor` is the most of an amount that the person may grant, `limit` the policy's, `instead`
+    what the request names where the agent proposes another: None if it does not. The field
     begins with the requested value, so that an untouched field changes nothing. An amount above the
     person's limit is left empty: filling in their limit would suggest granting it.
     """
@@ -200,8 +206,9 @@ def form_field(
         minor = typed.minor if isinstance(typed, Money) else int(typed)
         text = text if most_minor >= minor else ""
         most_minor = min(most_minor, field.most_minor)
-        first = {minor: "as asked"} if text else {most_minor: "most for you"}
-        offers = {**first, limit or 0: "policy limit"}
+        proposed = "as asked" if instead is None else "as proposed"
+        first = {minor: proposed} if text else {most_minor: "most for you"}
+        offers = {**first, **dict.fromkeys(instead or (), "as asked"), limit or 0: "policy limit"}
         hint = f"Up to {format_money(most_minor, field.currency)}"
     least, most = field.text(field.least), field.text(field.most)
     amounts = [

@@ -110,6 +110,9 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         expect(rita.locator(".acts button:visible")).to_have_count(0)
         rita.keyboard.press("Control+Enter")
         expect(rita.locator(".acts")).to_contain_text("choose an answer")
+        rita.keyboard.press("e")
+        expect(rita.locator(".changes")).to_contain_text("The payee stays Kanzlei Brandt (P-103).")
+        rita.keyboard.press("Escape")
         rita.keyboard.press("a")
         expect(rita.locator("#comment")).to_be_focused()
         pay = rita.get_by_role("button", name="Send EUR 120.00 to Kanzlei Brandt")
@@ -123,6 +126,9 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         rita.goto(f"{site}/approvals/{Escalation.objects.get(run=raised).pk}/")
         expect(block).to_contain_text("Asked for: EUR 450.00. Would be paid: EUR 990.00.")
         expect(block.locator("mark")).to_have_text(["EUR 990.00"])
+        rita.keyboard.press("e")
+        offers = ["990.00 as proposed", "450.00 as asked"]
+        expect(rita.locator("#dform .offers .opt:visible")).to_have_text(offers)
 
     assert complaints == []
     assert fresh_state(held) == "approved"
