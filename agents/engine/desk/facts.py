@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from agents.core.json_forms import Action
 from agents.core.ledger_sentences import free_passages
@@ -219,15 +219,6 @@ def _record_now(
     return named
 
 
-def _with_own_words(facts: Facts, context: ReviewContext) -> Facts:
-    """Return facts with the passages of a letter that no record has."""
-    if not context.letter:
-        return facts
-    text = str(context.given.get(context.letter) or "")
-    reader = context.desk.subject.kind
-    return replace(facts, own_words=tuple(free_passages(text, facts.sentences.values(), reader)))
-
-
 def _add_console(
     context: ReviewContext, action: Action, case: Case, gathered: _Gathered, known: dict[str, Any]
 ) -> Facts:
@@ -239,9 +230,10 @@ def _add_console(
     called_before = context.writes and context.called_before()
     facts = Facts(called_before=called_before, **known)
     if context.letter:
-        outdated = gathered.outdated
+        outdated, text = gathered.outdated, str(context.given.get(context.letter) or "")
         facts = replace(facts, ledger=sentences, record=gathered.record, outdated=outdated)
-        facts = _with_own_words(facts, context)
+        passages = free_passages(text, facts.sentences.values(), desk.subject.kind)
+        facts = replace(facts, own_words=tuple(passages))
     moves = context.declared and not context.letter  # a letter only mentions money
     money = context.declared.amount_of(context.args) if context.declared and moves else None
     kept = {
@@ -295,24 +287,11 @@ def _evidence(context: ReviewContext, case: Case, gathered: _Gathered) -> list[J
     return [*shown, *write_evidence(quotes[-1:])]
 
 
-_Judged: TypeAlias = dict[str, tuple[Origin, Json]]
-
-
-def _judged(context: ReviewContext) -> _Judged:
-    """Return each argument's origin; for several parts, the worst one."""
-    known = context.declared.arguments if context.declared else ()
-    return {name: context.worst_of(name) for name in context.given if name in known}
-
-
-def _doubts(context: ReviewContext, judged: _Judged) -> list[Json]:
-    """Return what a person has to compare."""
-    doubts = (context.doubt_of(name, *part) for name, part in judged.items())
-    return [one for one in doubts if one]
-
-
 def _origins(context: ReviewContext) -> dict[str, Json]:
     """Return each argument's origin, what a person has to compare, and what they may look at."""
-    given, judged = context.given, _judged(context)
+    given, known = context.given, context.declared.arguments if context.declared else ()
+    judged = {name: context.worst_of(name) for name in given if name in known}
+    doubts = (context.doubt_of(name, *part) for name, part in judged.items())
     worst = {
         name: show(part)
         for name, (origin, part) in judged.items()
@@ -328,7 +307,7 @@ def _origins(context: ReviewContext) -> dict[str, Json]:
         for name, part in nobodys.items()
         if name in terms and (tool := context.read_in(part))
     }
-    more = {"worst": worst, "doubts": _doubts(context, judged), "read_in": read}
+    more = {"worst": worst, "doubts": [one for one in doubts if one], "read_in": read}
     return {"origins": origins, **{name: kept for name, kept in more.items() if kept}}
 
 
