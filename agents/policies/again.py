@@ -60,7 +60,8 @@ def judge_again(
 def is_same(judged: ReviewResult, reply: Json) -> bool:
     """Tell whether a ruling is the stored one: each rule's answer, sentence and number."""
     again = judged.as_json()
-    return canonical(again) == canonical({name: reply.get(name) for name in again})
+    kept = {name: reply.get(name) for name in again}
+    return again == kept or canonical(again) == canonical(kept)
 
 
 def read_facts(desk: Desk, action: Action, stored: Json, border: Border) -> Facts:

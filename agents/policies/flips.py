@@ -90,6 +90,8 @@ class FlipTable:
                 key = (desk, one.tool, one.currency, was, would, rule)
                 self.rows[key].add(one)
                 self.flips.append((run, one.position, key, one.asked, one.people))
+                if len(self.flips) > 50 * _MOST:
+                    self.flips = _in_order(self.flips)[:_MOST]
                 return
         other = next((one for one in known if one.was.action != one.would.action), None)
         if other:

@@ -87,8 +87,13 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         tool = judged.get(str(action.get("name")))
         if facts.unfit or not (tool or (judges_answers and _is_answer(desk, action))):
             return None
-        ruling = _ruling(desk, rule, tool, action, facts, limits)
-        return ruling and _named(ruling, facts.border)
+        # Without limits it says the same under every version.
+        said: Json = {} if "limits" in rule.takes else facts.once.get(action, dict)
+        if rule.name not in said:
+            ruling = _ruling(desk, rule, tool, action, facts, limits)
+            said[rule.name] = ruling and _named(ruling, facts.border)
+        found: Ruling | None = said[rule.name]
+        return found
 
     def concerns(kind: str, tool: str) -> bool:
         return tool in judged or (judges_answers and kind == "final")

@@ -16,6 +16,7 @@ _NICE = 10
 
 
 class Command(BaseCommand):
+    requires_system_checks: list[str] = []  # which import every page
     help = "Judge a trial that an admin asked for on a draft's page. Workers start it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
