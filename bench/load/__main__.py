@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from bench import databases, page
 
-PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd", "agents")
+PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd", "agents", "trial")
 QUEUED = ("decisions", "people", "viewers", "crowd")  # which PostgreSQL's own queue serves
 
 

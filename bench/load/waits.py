@@ -25,7 +25,7 @@ def main() -> None:
     print("|---|---:|---:|---:|")
     instant = 0.0
     for wait in (0.0, given.wait):
-        seconds, megabytes = _measure_runs(given.runs, wait, given.dispatch, at_once=1000)
+        seconds, megabytes = measure_runs(given.runs, wait, given.dispatch, at_once=1000)
         name = f"waits {wait:g} s" if wait else "instant"
         print(f"| {name} | {seconds:.1f} s | {seconds - wait:.1f} s | {megabytes:.0f} MB |")
         instant = instant or seconds
@@ -35,14 +35,14 @@ def main() -> None:
         print("\n| workers, eight runs at once each | runs/s |\n|---|---:|")
         took: dict[int, list[float]] = {1: [], 2: []}
         for workers in (1, 2) * 3:
-            how_long, _ = _measure_runs(given.runs, 0, given.dispatch, at_once=8, workers=workers)
+            how_long, _ = measure_runs(given.runs, 0, given.dispatch, at_once=8, workers=workers)
             print(f"| {workers} | {given.runs / how_long:.1f} |", flush=True)
             took[workers].append(how_long)
         found["waits.two_workers"] = median(took[1]) / median(took[2])
     page.keep_whole(connection.vendor, found)
 
 
-def _measure_runs(
+def measure_runs(
     count: int, wait: float, dispatch: str, *, at_once: int, workers: int = 1
 ) -> tuple[float, float]:
     """Return the seconds that the runs took by their own record, and the first worker's memory."""

@@ -57,6 +57,7 @@ NUMBER_STEP = 10_000_000  # between a customer's number and that of its copy
 # Parents first, after the tables of the desks' books.
 _OF_RUN: tuple[type[Model], ...] = (Run, Step, Escalation, Effect)
 UNIQUE = ("reference", "launch_token")  # columns with unique values
+HASHES = ("hash", "previous", "head_hash")  # no event is sealed twice
 _OF_RUNS: Mapping[type[Model], str] = {
     Event: "WHERE run_id IS NOT NULL",
     EventText: "WHERE event_id IN (SELECT id FROM agents_event WHERE run_id IS NOT NULL)",
@@ -224,6 +225,8 @@ def _column(
         return f"{name} + {k * NUMBER_STEP}"
     if field.name == "subject_key":
         return f"CASE WHEN {name} = '' THEN {name} ELSE {name} || '{k:03}' END"
+    if field.name in HASHES:
+        return f"CASE WHEN {name} = '' THEN {name} ELSE 'x{k:03}' || substr({name}, 5) END"
     if field.unique or field.name in UNIQUE:
         return f"{name} || '-{k}'"
     return name
