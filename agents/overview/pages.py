@@ -75,9 +75,11 @@ from agents.publishing.pages import readable_limits
 from agents.publishing.versions import readable
 from agents.requests.queue import (
     ALL,
-    LOOK,
+    BY_READER,
+    FOR_OTHERS,
     MARKED,
     MINE,
+    ONLY_OTHERS,
     OTHERS,
     WHOLE,
     InboxRow,
@@ -174,7 +176,7 @@ class _Overview:
     waiting: WaitingCount
     waiting_sums: str
     snoozed: int  # by the reader, and not among them
-    rows: Sequence[InboxRow]  # the first of the inbox
+    rows: Sequence[InboxRow]  # the first of the inbox, and before them what they may decide
     held: Mapping[str, int]  # of what waits, by view
     unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
     is_new: bool  # nothing ever ran
@@ -202,6 +204,11 @@ class _Overview:
         return self.held[ALL] - self.held[MINE] - self.held[OTHERS]
 
     @property
+    def first(self) -> InboxRow | None:
+        """Return the request to begin with; None if they may decide none."""
+        return next((row for row in self.rows if row.part != FOR_OTHERS), None)
+
+    @property
     def next_due(self) -> InboxRow | None:
         """Return the request of the next deadline, if it is among the first."""
         soonest = self.waiting.soonest
@@ -227,8 +234,8 @@ def overview(
     expired = [one for one in requests if one.state == EscalationState.EXPIRED]
     cases, is_more = attention(keys, since=at - timedelta(days=_PERIODS[-1]), today=midnight)
     who = reviewer(user, at=at)
-    line = line_of(WHOLE, who, views=(ALL, MARKED, LOOK, MINE, OTHERS))
-    rows = rows_in(WHOLE, who, _FIRST) if line.waiting else []
+    line = line_of(WHOLE, who, views=(ALL, MARKED, MINE, OTHERS, ONLY_OTHERS))
+    rows = rows_in(BY_READER, who, _FIRST) if line.waiting else []
     return _Overview(
         waiting=line.waiting,
         waiting_sums=line.views[ALL].sums,

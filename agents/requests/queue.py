@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.db.models import (
     Case,
     Count,
+    Exists,
     F,
     FilteredRelation,
     IntegerField,
@@ -57,7 +58,8 @@ from agents.shell.refusal import time_here
 from agents.tools import argument_in_words
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
-LOOK, MARKED, OTHERS = "look", "marked", "others"  # without a tab of their own
+# Without a tab of their own:
+LOOK, MARKED, OTHERS, ONLY_OTHERS = "look", "marked", "others", "only_others"
 VIEWS: Mapping[str, str] = {
     MINE: "Mine and my teams’",
     UNCLAIMED: "Unclaimed",
@@ -66,6 +68,7 @@ VIEWS: Mapping[str, str] = {
     ALL: "All but snoozed",
 }
 DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
+READERS = "readers"  # by deadline, but first what the reader may decide
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
 _MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
 _MOST_MINUTES = 100_000  # keeps the computed time within the calendar
@@ -163,6 +166,7 @@ def view_addresses() -> list[str]:
 
 
 WHOLE = QueueAddress({})  # all open requests, soonest to expire first
+BY_READER = QueueAddress({}, order=READERS)
 
 
 # The inbox: open requests page by page, and decided ones.
@@ -197,6 +201,11 @@ class InboxRow:
     assigned_to: str  # a person or a team
     icon: str  # of its kind
     group: int | None  # in the inbox
+
+    @property
+    def part(self) -> str:
+        """Return the heading under which the overview shows it."""
+        return GROUPS[self.group] if self.group in (_LOOK_FIRST, _OTHERS) else "Next"
 
     @property
     def fold(self) -> tuple[object, ...]:
@@ -501,18 +510,21 @@ def _flag(condition: Q) -> Case:
 
 
 # The groups of a queue by deadline.
-_LOOK_FIRST, _DUE, _TODAY, _LATER = range(4)
-GROUPS = ("Look first", "Due within 30 minutes", "Today", "Later")
+_LOOK_FIRST, _DUE, _TODAY, _LATER, _OTHERS = range(5)
+FOR_OTHERS = "For others to decide"
+GROUPS = ("Look first", "Due within 30 minutes", "Today", "Later", FOR_OTHERS)
 
 
 def _group_in(queue: QueueAddress, who: "Reviewer") -> Case | Value:
     """Return the number of a request's group, None in other orders. Time is paused in the last."""
-    if queue.order != DEADLINE:
+    if queue.order not in (DEADLINE, READERS):
         return Value(None, output_field=IntegerField())
+    others = [When(_only_others(who), then=_OTHERS)] if queue.order == READERS else []
     is_running = Q(frozen_at__isnull=True)
     noon = formats.day_begun(who.at) + timedelta(hours=36)  # a day has 23 to 25 hours
     tomorrow = formats.day_begun(noon)
     return Case(
+        *others,
         When(_looks_first(who.at), then=_LOOK_FIRST),
         When(is_running & Q(expires_at__lte=who.at + timedelta(minutes=30)), then=_DUE),
         When(is_running & Q(expires_at__lt=tomorrow), then=_TODAY),
@@ -528,7 +540,6 @@ _DEADLINE: Mapping[str, Any] = {
     "pk": F("pk"),
 }
 _PLACES: Mapping[str, Mapping[str, Any]] = {
-    DEADLINE: _DEADLINE,
     AMOUNT: {
         "has_none": _flag(Q(amount_minor__isnull=True)),
         "currency": F("currency"),
@@ -544,8 +555,10 @@ _PLACES: Mapping[str, Mapping[str, Any]] = {
 
 def _places(order: str, who: "Reviewer") -> Mapping[str, Any]:
     """Return the parts of a place. By deadline, what to look at first comes before all others."""
-    first = {"not_look": _flag(~_looks_first(who.at))} if order == DEADLINE else {}
-    return {**first, **_PLACES[order]}
+    if order not in (DEADLINE, READERS):
+        return _PLACES[order]
+    others = {"for_others": _flag(_only_others(who))} if order == READERS else {}
+    return {**others, "not_look": _flag(~_looks_first(who.at)), **_DEADLINE}
 
 
 def _placed(found: QuerySet[Escalation], order: str, who: "Reviewer") -> QuerySet[Escalation]:
@@ -597,15 +610,21 @@ class Reviewer:
     def above_tiers(self) -> Q:
         """Return the condition for requests that tiers keep them from approving.
 
-        Lazy: it takes a query, and a second one if any request has tiers.
+        Lazy: it takes a query.
         """
         here = [part.workspace_id for part in self.parts if part.role in access.DECIDES]
         used = PolicyVersion.objects.filter(
             pk__in=open_in(here).values("run__policy"), document__has_key="tiers"
         )
-        tiered = list(used.values_list("pk", "workspace", "document__tiers"))
-        own = Team.objects.filter(members__user=self.user_id).values_list("workspace", "slug")
-        return _above_tiers(tiered, list(own)) if tiered else _NOTHING
+        return _above_tiers(used.values_list("pk", "workspace", "document__tiers"), self.user_id)
+
+    @property
+    def above_tiers_in_force(self) -> Q:
+        """Return the same for requests under a policy in force, which is at hand."""
+        here = [part.workspace for part in self.parts if part.role in access.DECIDES]
+        policies = [(one.pk, one.policy) for one in here if one.policy]
+        tiered = ((own.pk, home, own.document.get("tiers") or {}) for home, own in policies)
+        return _above_tiers(tiered, self.user_id)
 
 
 def reviewer(user: User, *, at: datetime) -> Reviewer:
@@ -613,15 +632,14 @@ def reviewer(user: User, *, at: datetime) -> Reviewer:
     return Reviewer(user.pk, access.parts_of(user), at)
 
 
-def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[int, str]]) -> Q:
+def _above_tiers(tiered: Iterable[tuple[int, int, Json]], user_id: int) -> Q:
     """Return the condition for requests whose tiers require other teams' approval.
 
-    `tiered` are policies with their workspaces and tiers; `own` are the person's teams, by
-    workspace and slug.
+    `tiered` are policies with their workspaces and tiers.
     """
     condition = _NOTHING
     for policy, home, document in tiered:
-        teams = [slug for where, slug in own if where == home]
+        teams = Team.objects.filter(workspace=home, members__user=user_id)
         for desk, held in read_tiers(document).items():
             above = ~Q(currency__in=list(held))  # currencies without tiers
             for currency, tiers in held.items():
@@ -630,8 +648,9 @@ def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[
                     band = Q(currency=currency, amount_minor__gte=least)
                     if tier.up_to_minor is not None:
                         band &= Q(amount_minor__lte=tier.up_to_minor)
-                    if not demand_of(tiers, least).admits(teams):
-                        above |= band
+                    may = demand_of(tiers, least).teams
+                    if may is not None:
+                        above |= band & Q(~Exists(teams.filter(slug__in=may)))
                     least = (tier.up_to_minor or 0) + 1
             condition |= Q(run__policy=policy, run__desk=desk) & above
     return condition
@@ -680,8 +699,8 @@ def _in_view(view: str, who: Reviewer) -> Q:
     is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)
     is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=who.teams)
     is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
-    if view == ABOVE:
-        return _above_limit(who) & ~snoozed
+    if view in (ABOVE, ONLY_OTHERS):
+        return (_above_limit(who) if view == ABOVE else _only_others(who)) & ~snoozed
     is_given = Q(approval__by=who.user_id)
     mine = (is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine) & ~is_given
     free = ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)) & ~is_given
@@ -706,22 +725,36 @@ def _looks_first(at: datetime) -> Q:
     return _LOOKS_ODD | Q(frozen_at__isnull=True, expires_at__lte=at + ABOUT_TO_EXPIRE)
 
 
-def _above_limit(who: Reviewer) -> Q:
+def _above_limit(who: Reviewer, *, wholly: bool = False) -> Q:
     """Return the condition for requests above the person's own limit.
 
-    As in `Membership.limit_minor`, a limit in one currency of a desk excludes all its others, and
-    without `Grants.ANY` only limited desks have any.
+    With `wholly`, for those of which they may grant no part. As in `Membership.limit_minor`, a
+    limit in one currency of a desk excludes all its others, and without `Grants.ANY` only limited
+    desks have any.
     """
-    condition = who.above_tiers
+    condition = who.above_tiers_in_force if wholly else who.above_tiers
     for part in [part for part in who.parts if part.role in access.DECIDES]:
         limits = {desk: own for desk in part.desk_limits if (own := part.own_limits(desk))}
         for desk, own in limits.items():
             here = Q(workspace=part.workspace_id, run__desk=desk)
-            within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
+            within = (
+                Q(currency=code, **({} if wholly and most else {"amount_minor__lte": most}))
+                for code, most in own.items()
+            )
             condition |= here & ~reduce(or_, within)
         if part.grants != Grants.ANY:
             condition |= Q(workspace=part.workspace_id) & ~Q(run__desk__in=list(limits))
     return condition & _ASKS_MONEY & Q(amount_minor__isnull=False)
+
+
+def _only_others(who: Reviewer) -> Q:
+    """Return the condition for requests that only somebody else may approve, even in part.
+
+    One's own run counts, although a policy without four eyes allows it.
+    """
+    here = [part.workspace_id for part in who.parts if part.role in access.DECIDES]
+    own = Q(run__launched_by=who.user_id) | Q(approval__by=who.user_id)
+    return ~Q(workspace__in=here) | own | _above_limit(who, wholly=True)
 
 
 # Letters name an amount too, and a lost call was counted when first asked about.

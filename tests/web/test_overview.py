@@ -256,7 +256,7 @@ def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
     assert shifted < 0.1
 
 
-def test_what_lacks_a_second_approval_is_looked_at_first(tiered: Tiered) -> None:
+def test_a_reader_begins_with_what_they_may_decide(tiered: Tiered) -> None:
     other, own, given, snoozed = (tiered.ask() for _ in range(4))
     now, finn = timezone.now(), tiered.finn
     for held, to in ((own, finn), (given, finn), (other, tiered.faye)):
@@ -265,14 +265,22 @@ def test_what_lacks_a_second_approval_is_looked_at_first(tiered: Tiered) -> None
     until = now + timedelta(minutes=5)
     sharing.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
 
-    found = overview(finn, at=now + timedelta(seconds=1))
-    page = words(client_of(finn).get(reverse("home")).text)
+    found, second, outside = (
+        overview(who, at=now + timedelta(seconds=1))
+        for who in (finn, tiered.faye, tiered.scene.rita)
+    )
+    page, none = (words(client_of(who).get("/").text) for who in (finn, tiered.scene.rita))
     mine = words(client_of(finn).get(reverse("approvals"), {"view": "mine"}).text)
 
-    assert [row.escalation.pk for row in found.rows] == [given.pk, other.pk, own.pk]
-    assert found.held == {"all": 3, "marked": 0, "look": 1, "mine": 1, "others": 2}
+    assert [row.escalation.pk for row in found.rows] == [other.pk, own.pk, given.pk]
+    assert found.held == {"all": 3, "marked": 0, "mine": 1, "others": 2, "only_others": 1}
     assert "Nobody 0 Others 2" in page
     assert "1 of 2 approved" in page
+    assert "Only others may decide 1 of them." in page
+    assert (second.rows[0].escalation.pk, second.rows[0].part) == (given.pk, "Look first")
+    assert outside.first is None, "she is not of the team"
+    assert "Only others may decide them." in none
+    assert "Start with" not in none
     assert "Mine and my teams’ 1 " in mine
     assert "Unclaimed 0 " in mine
 
