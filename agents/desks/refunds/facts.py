@@ -14,6 +14,7 @@ from agents.core.compat_0_2 import CURRENCY
 from agents.core.money import format_money, format_sums
 from agents.core.names import plan_in_words
 from agents.core.requests import MAYBE_DONE, Json
+from agents.core.tables import read_table
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
@@ -311,14 +312,12 @@ def _mail(asked: Asked, refunds: Sequence[RefundFact]) -> MailFact | None:
 # a charge if they write its name, or if it alone fits their words. Otherwise none is meant: a
 # person is asked once too often, not too seldom.
 
+_LISTS = read_table(dict[str, list[str]], __file__, "charges.toml")
+_WORDS = {name: "|".join(patterns) for name, patterns in _LISTS.items()}
 _NOUNS = r"(?:charges?|plans?|subscriptions?|payments?|purchases?|invoices?|fees?|licen[cs]es?)\b"
 _PAID = r"\b(?:charged?|payment|paid|billed|bought|purchased?|invoiced?|debited)\b"
 _FILLED = r"(?:\s+(?:of|on|from|at|made|dated|the|back|USD|US\$|\$|[\d.,]*\d))*\s*"
-_MONTHS = (
-    *("jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?"),
-    *("aug(?:ust)?", "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?"),
-)
-_MONTH = rf"(?:{'|'.join(_MONTHS)})\b\.?"
+_MONTH = rf"(?:{_WORDS['month']})\b\.?"
 _NTH = r"\d{1,2}(?:st|nd|rd|th|\.)?"
 _DAYS = re.compile(
     r"\b(?P<ago>\w+) days? ago\b|\b(?P<near>today|yesterday)\b"
@@ -333,32 +332,19 @@ _MAY = re.compile("may", re.IGNORECASE)  # by itself it is no month
 _NAME = re.compile(r"(?<![\w.-])CH-\d{1,18}(?![\w-])", re.IGNORECASE)
 # Names a charge by its position, number or sum, or names several.
 _PLACED = re.compile(
-    r"\b(?:first|second|third|last|latest|newe?r?(?:est)?|recent|previous|earli(?:er|est)"
-    r"|old(?:er|est)?|former|next|other|another|both|each|every|\w+day(?<!today)(?<!yesterday)"
-    r"|charges|payments|purchases|invoices|fees|hier|aujourd|ayer|hoy|ieri|oggi|heute|(?:vor)?gestern"
-    r"|\w*letzt\w*|\w+sten?|zweite\w*|vorig\w*|ander\w*|beide\w*|jede\w*|alte\w*|neue\w*|derni[eè]re?s?"
-    r"|premi[eè]re?s?|récent\w*|pr[eé]c[eé]d\w*|ancien\w*|autres?|deux|toute?s?|tous|chaque|[uú]ltim\w*"
-    r"|primer\w*|recien\w*|anterior\w*|otr[ao]s?|amb[aeio]s?|tod[ao]s?|cada|prim[ao]|altr[aeio]|ogni"
-    r"|entramb\w*|tutt[aeio])\b|\b(?:week|month|year)s?\s+ago\b|\bCH\d"
+    rf"\b(?:{_WORDS['placed']})\b|\b(?:week|month|year)s?\s+ago\b|\bCH\d"
     r"|\b(?:INV|RE|TX|TXN|PAY|ORD)[-_]?\d"
     rf"|\b(?:{_NOUNS}|orders?\b|CH\b)[\s:#]*(?:(?:no|nr|number|id)\b[.:\s#]*)?"
     r"(?:(?=[^\W\d_]*-?\d)[^\W_]+(?:-\w+)*\b(?!\s*(?:days?|USD|\$|[.,]\d))|(?:one|two|three)\b)"
     rf"|(?<![\d.,/-])(?!20\d\d\s)\d[\d,]*(?:\.\d\d)?\s+(?:(?:USD|dollars?)\s+)?{_NOUNS}",
     re.IGNORECASE,
 )
-_NOT = (
-    r"(?:n[’']t|\b(?:not|never|except|without|instead of|rather than|other than|no|keep|leave|skip"
-    r"|spare|ignore|besides|nicht|keine?\w?|ohne|außer|statt|pas|sauf|sans|non|sin|excepto|salvo"
-    r"|tranne|senza))\b"
-)
+_NOT = rf"(?:n[’']t|\b(?:{_WORDS['excepting']}))\b"
 _DONE = r"\b(?:already|alone|untouched|stays?|(?:is|was) (?:fine|ok|right|correct|refunded))\b"
 _KINDS = ("annual", "yearly", "monthly", "quarterly", "weekly", "trial", "setup", "addon", "seat")
 _CALLED = re.compile(rf"\b([^\W\d_]+)[\s-]+{_NOUNS}", re.IGNORECASE)
-_PLAIN = re.compile(  # says nothing of which one
-    r"an?|the|th(?:is|at|ese|ose)|her|his|their|its|our|your|my|of|for|in|on|one|usd|dollars"
-    r"|full|whole|entire|refund|said|such|and|or"
-)
-_NO_PLAN = re.compile(rf"{_PLAIN.pattern}|{_MONTH}", re.IGNORECASE)
+_PLAIN = re.compile(_WORDS["plain"])
+_NO_PLAN = re.compile(rf"{_WORDS['plain']}|{_MONTH}", re.IGNORECASE)
 
 
 class _WrittenDay(NamedTuple):
@@ -535,7 +521,9 @@ def _read_day(match: re.Match[str], today: date) -> tuple[int | None, int | None
             is_clear = "." in text or day > 12 or day == month
             return _parts(date(year, month, day)) if is_clear else _UNREADABLE
         day_of, year_of = re.search(r"\b\d{1,2}(?!\d)", text), re.search(r"\d{4}", text)
-        month = next(n for n, one in enumerate(_MONTHS, 1) if re.search(rf"\b{one}\b", text, re.I))
+        month = next(
+            n for n, one in enumerate(_LISTS["month"], 1) if re.search(rf"\b{one}\b", text, re.I)
+        )
         return year_of and int(year_of[0]), month, day_of and int(day_of[0])
     return _UNREADABLE
 
