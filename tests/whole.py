@@ -4,17 +4,20 @@ Skipped for a part of the suite: with a path, -k, -m, or when interrupted. Where
 pytest-xdist distributes the tests, each worker sends what it used, and the controller judges.
 """
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.engine.runtime import crashpoints
 from tests import browsers, golden, proofs
 from tests.settings import ON_POSTGRES
 
 ELSEWHERE = "only PostgreSQL can show it"  # why a test is skipped on SQLite
 # Not the mutants: each process that has some has to load all that they are planted in.
 ALONE = ("conformance/test_patterns.py",)
+CODE = (Path(__file__).parent.parent / "agents").rglob("*.py")
+POINTS = {point for one in CODE for point in re.findall(r'crashpoint\("(.+)"\)', one.read_text())}
 died_at: set[str] = set()  # the crash points at which a test has made a worker die
 USED = {"died_at": died_at, "compared": golden.compared}  # what each process sends
 
@@ -98,5 +101,5 @@ def missing(passed: set[str], died: set[str]) -> list[str]:
     """Return what a complete run should have shown but did not, a line each."""
     unproved = proofs.missing_proofs(proofs.promises(), passed)
     lines = [f"did not pass, and shows {line}" for line in unproved]
-    alive = [point for point in crashpoints.POINTS if point not in died]
+    alive = [point for point in sorted(POINTS) if point not in died]
     return lines + [f"no test has made a worker die at {point}" for point in alive]

@@ -14,6 +14,7 @@ from agents.desks.refunds.models import SentMail
 from agents.engine.runtime import crashpoints
 from agents.models import Escalation, Event, Run
 from agents.sdk.desk import DESKS
+from tests import whole
 from tests.desks import bank
 from tests.engine.dying import (
     AROUND_CALLS_AND_COMMITS,
@@ -25,7 +26,6 @@ from tests.engine.dying import (
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, mails, payments, recover, set_scene
 from tests.limits import with_desk
-from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -195,7 +195,7 @@ def test_a_sweep_that_dies_is_made_again(points_reached: list[str]) -> None:
 
 
 @pytest.mark.both
-def test_every_crash_point_of_the_registry_is_reached(points_reached: list[str]) -> None:
+def test_every_crash_point_is_reached(points_reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
 
@@ -203,12 +203,5 @@ def test_every_crash_point_of_the_registry_is_reached(points_reached: list[str])
     recover(run.pk)
 
     # An agent elsewhere proposes in tests/races/test_agents_elsewhere.py.
-    inside = {point for point in crashpoints.POINTS if not point.startswith("propose.")}
+    inside = {point for point in whole.POINTS if not point.startswith("propose.")}
     assert set(points_reached) == inside
-
-
-def test_the_registry_names_each_crash_point_that_the_code_has() -> None:
-    code = [path.read_text(encoding="utf-8") for path in (ROOT / "agents").rglob("*.py")]
-    named = [name for text in code for name in re.findall(r'crashpoint\("([^"]+)"\)', text)]
-
-    assert sorted(named) == sorted(crashpoints.POINTS)

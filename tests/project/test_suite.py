@@ -10,7 +10,6 @@ from shutil import which
 
 import pytest
 
-from agents.engine.runtime import crashpoints
 from tests import browsers, conftest, postgres, proofs, suite, whole
 from tests.processes import LONGEST, ROOT
 
@@ -113,13 +112,13 @@ def every_proof() -> set[str]:
 def test_a_proof_that_did_not_pass_is_named() -> None:
     gone = "tests/engine/test_run.py::test_an_escalation_that_expires_is_a_no"
 
-    said = whole.missing(every_proof() - {gone}, set(crashpoints.POINTS))
+    said = whole.missing(every_proof() - {gone}, whole.POINTS)
 
     assert said == [f"did not pass, and shows I29: {gone}"]
 
 
 def test_a_crash_point_that_killed_nobody_is_named() -> None:
-    said = whole.missing(every_proof(), set(crashpoints.POINTS) - {"decide.after_commit"})
+    said = whole.missing(every_proof(), whole.POINTS - {"decide.after_commit"})
 
     assert said == ["no test has made a worker die at decide.after_commit"]
 

@@ -8,19 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Callable
 
-POINTS = (
-    "journal.before_commit",
-    "journal.after_commit",
-    "model.before_call",
-    "model.after_call",
-    "gateway.before_call",
-    "gateway.after_call",
-    "decide.after_commit",
-    "propose.before_commit",
-    "propose.after_commit",
-    "sweep.after_commit",
-)
-
 _reached: Counter[str] = Counter()
 _hook: Callable[[str], None] | None = None
 
