@@ -151,7 +151,7 @@ def _page(request: HttpRequest) -> HttpResponse:
 
 
 def _check_state(
-    request: HttpRequest, state: "_AuditState", workspaces: Sequence[models.Workspace]
+    request: HttpRequest, state: Mapping[str, Any], workspaces: Sequence[models.Workspace]
 ) -> dict[str, object]:
     """Return the progress or result of the person's check, unless there is a newer one."""
     newest = models.Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
@@ -167,10 +167,10 @@ def _check_state(
     if "failed" in outcome:
         return {"check_failed": outcome["failed"]}
     # No seal covers its row, so the log's entry about it takes precedence.
-    told_at = state.checked_at
+    told_at = state["checked_at"]
     if told_at is None or abs(told_at - at) > timedelta(seconds=10):
         return {}
-    if state.faults and not outcome["faults"]:
+    if state["faults"] and not outcome["faults"]:
         return {}
     notes = _check_notes(outcome)
     left = {"unread": outcome.get("unread", 0), "since": outcome.get("since")}
@@ -182,49 +182,32 @@ def _check_state(
 # What is known of the log's integrity without reading it: the last check and seal.
 
 
-@dataclass(frozen=True)
-class _AuditState:
-    """The panel above the log."""
-
-    checked_at: datetime | None  # None: nobody has verified this workspace's log yet
-    checked_by: str
-    chains: int  # that the last check read
-    unread: int  # that it skipped as unchanged
-    faults: Sequence[str]  # the first that it found
-    count: int  # of all faults found
-    full_at: datetime | None  # when all was last read, if recorded; None: in this check
-    head: int | None  # the number of the newest seal
-    sealed_at: datetime | None
-    seal: str
-    file: str  # the name of the heads file; "" if it is missing
-
-
-def _state_of(workspace: models.Workspace, *, file: Path) -> _AuditState:
+def _state_of(workspace: models.Workspace, *, file: Path) -> dict[str, Any]:
     """Return what is known of a log, in two queries. Unreadable rows count as faults."""
+    state: dict[str, Any] = {"checked_at": None, "faults": [], "more": 0}
     checks = models.Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
-        last = checks.order_by("-pk").first()
-        facts = last.facts if last else {}
-        checked_at, checked_by = (_time(last.at), last.actor) if last else (None, "")
-        chains, unread = int(facts.get("chains", 0)), int(facts.get("unread", 0))
-        faults = [str(f) for f in facts.get("faults", [])]
-        more = int(facts.get("more", 0))
-        full_at = datetime.fromisoformat(facts["full_at"]) if "full_at" in facts else None
+        if last := checks.order_by("-pk").first():
+            facts = last.facts
+            earlier = datetime.fromisoformat(facts["full_at"]) if "full_at" in facts else None
+            state = {
+                "checked_at": _time(last.at),
+                "checked_by": last.actor,
+                "chains": int(facts.get("chains", 0)),
+                "unread": int(facts.get("unread", 0)),  # skipped as unchanged
+                "faults": [str(fault) for fault in facts.get("faults", [])],
+                "more": int(facts.get("more", 0)),
+                "full_at": earlier,  # when all was last read; None: in this check
+            }
     except UNREADABLE:
-        checked_at, checked_by, chains, unread, full_at = None, "", 0, 0, None
-        faults, more = ["the entry of the last check cannot be read"], 0
+        state["faults"] = ["the entry of the last check cannot be read"]
     try:
-        head = models.Head.objects.order_by("-number").only("number", "at", "seal").first()
-        number, sealed_at, seal = (
-            (head.number, _time(head.at), head.seal) if head else (None, None, "")
-        )
+        if head := models.Head.objects.order_by("-number").only("number", "at", "seal").first():
+            state |= {"head": head.number, "sealed_at": _time(head.at), "seal": head.seal}
     except UNREADABLE:
-        number, sealed_at, seal = None, None, ""
-        faults = [*faults, "the newest seal cannot be read"]
-    name = file.name if file.exists() else ""
-    count = len(faults) + more
-    check = (checked_at, checked_by, chains, unread, faults, count, full_at)
-    return _AuditState(*check, number, sealed_at, seal, name)
+        state["faults"] = [*state["faults"], "the newest seal cannot be read"]
+    state["count"] = len(state["faults"]) + state["more"]
+    return {**state, "file": file.name if file.exists() else ""}  # the copy of the seals
 
 
 def _check_notes(outcome: Json) -> list[str]:
