@@ -1,7 +1,8 @@
 """The page of a draft that was tried on stored runs: what flips, and what is not known."""
 
 import math
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -30,6 +31,7 @@ from agents.shell.pages import action, page
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
 _WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
 _PEOPLE = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
+_SUMS = ("asked", "granted", "executed")
 _STRICTER = (ALONE, WAITS, BLOCKED)
 
 
@@ -60,7 +62,7 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
             "said": (said := " ".join(_said(held, outcome))),
             "rows": [_row(row) for row in outcome["rows"]],
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
-            "sums": _sums(outcome["rows"]),
+            "sums": _sums_by_currency(outcome["rows"]),
             "limits": list(_limits_of_knowledge(outcome)),
             "flips": _flips(held, outcome),
             "curve": outcome.get("curve") and _curve(held, outcome["curve"], told, said),
@@ -146,10 +148,9 @@ def _call(tool: str, desk: str) -> str:
 
 
 def _row(row: Json) -> dict[str, Any]:
-    sums = {name: _sum(row, name) for name in ("asked", "granted", "executed")}
     people = ", ".join(f"{count:,} {_people(did)}" for did, count in row["people"].items())
     rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
-    return {**sums, **_words_of(row), "rule": rule, "runs": row["runs"], "people": people}
+    return {**_sums(row), **_words_of(row), "rule": rule, "runs": row["runs"], "people": people}
 
 
 def _words_of(row: Json) -> dict[str, Any]:
@@ -161,25 +162,18 @@ def _people(did: str) -> str:
     return _PEOPLE.get(did, did.replace("_", " "))
 
 
-def _sum(row: Json, name: str) -> str:
-    return format_money(row[name], row["currency"]) if row["currency"] and row[name] else "none"
+def _sums(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the three sums of a row, or of a currency, in words."""
+    of = row["currency"]
+    said = {name: format_money(row[name], of) if of and row[name] else "none" for name in _SUMS}
+    return {"currency": of, **said}
 
 
-def _sums(rows: list[Json]) -> list[dict[str, str]]:
-    """Return the three sums of each currency."""
-    sums: dict[str, dict[str, int]] = {}
+def _sums_by_currency(rows: list[Json]) -> list[dict[str, str]]:
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        if row["currency"]:
-            kept = sums.setdefault(row["currency"], {"asked": 0, "granted": 0, "executed": 0})
-            for name in kept:
-                kept[name] += row[name]
-    return [
-        {
-            "currency": currency,
-            **{name: _sum({**kept, "currency": currency}, name) for name in kept},
-        }
-        for currency, kept in sorted(sums.items())
-    ]
+        sums[row["currency"]].update({name: row[name] for name in _SUMS})
+    return [_sums({**sums[one], "currency": one}) for one in sorted(sums) if one]
 
 
 def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]:
