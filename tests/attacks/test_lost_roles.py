@@ -5,11 +5,10 @@ The other roles are played by the demo model. Models answer over HTTP, through t
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from agents.policies import review
 from tests.attacks.lies import HONEST, LIES
 from tests.engine.scene import Scene, go, payments, set_scene
 from tests.facts import seen
+from tests.listening import Silent, listening
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def models(lie: str, role: str) -> Iterator[str]:
     """Serve every role with the demo model, except `role`, which lies."""
     says = lies_of(lie)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             system, *_, last = asked["messages"]
@@ -111,18 +111,8 @@ def models(lie: str, role: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 SENTENCES = r"""

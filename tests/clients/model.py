@@ -4,12 +4,13 @@ Its calls have another id each time, and, as a new request begins the conversati
 """
 
 import json
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, TypeAlias
+
+from tests.listening import Silent, listening
 
 Call: TypeAlias = tuple[str, str, str]  # id, tool, arguments as JSON
 REASONS = ("charged twice", "The customer says that she paid two times.", "Paid two times.")
@@ -92,7 +93,7 @@ def _response(calls: list[Call], words: str) -> dict[str, Any]:
 def serving_model(model: Model) -> Iterator[str]:
     """Serve it on this machine; yield the address for OPENAI_BASE_URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -105,16 +106,7 @@ def serving_model(model: Model) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(text)
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with listening(server):
         yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

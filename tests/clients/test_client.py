@@ -1,16 +1,17 @@
 """The client alone: keys, and no answer that could be taken for a success."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from opsconsole_client import Asked, Desk, Refused, Unreachable
 from opsconsole_client.keys import Keys
 from opsconsole_client.outcomes import outcome_of
+
+from tests.listening import Silent, listening
 
 REFUND = {"name": "issue_refund", "writes": True, "identifying": ["user_id", "amount_usd"]}
 LOOK = {"name": "look", "writes": False, "identifying": ["user_id"]}
@@ -69,7 +70,7 @@ def answering(*answers: tuple[int, str]) -> Iterator[tuple[str, list[str]]]:
     """Serve these answers, the last for ever. Yield the address and what was asked for."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
             status, body = answers[min(len(asked), len(answers) - 1)]
@@ -78,20 +79,10 @@ def answering(*answers: tuple[int, str]) -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body.encode())
 
-        do_GET = do_POST  # noqa: N815 - the library's name
+        do_GET = do_POST
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 RUN = (200, json.dumps({"id": "r", "key_salt": "s"}))

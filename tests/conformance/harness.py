@@ -7,7 +7,6 @@ its own client, over HTTP. CONFORMANCE_DIR points the harness at other case file
 import io
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from django.utils import timezone
 from agents.people.workspaces import ensure_demo_workspace
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.database import make_once
+from tests.listening import listening
 
 HERE = Path(os.environ.get("CONFORMANCE_DIR", Path(__file__).parent))
 IS_OURS = "CONFORMANCE_DIR" not in os.environ
@@ -64,15 +64,8 @@ def final(answer: str) -> str:
 @contextmanager
 def replaying() -> Iterator[ReplayServer]:
     """Serve scripts on loopback while the block runs."""
-    server = ReplayServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with listening(ReplayServer()) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @dataclass(frozen=True)

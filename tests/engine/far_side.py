@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import ThreadingHTTPServer
 
 import pytest
 from django.utils import timezone
@@ -18,6 +17,7 @@ from agents.desks.refunds import mail
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall, DeskTool
 from tests.engine.scene import in_thread
+from tests.listening import Silent, listening
 
 TOOLS = DESKS["refunds"].all_tools
 
@@ -44,22 +44,15 @@ def far_side() -> Iterator[FarSide]:
     """Serve one on a port of this machine within the block."""
     far = FarSide()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_POST(self) -> None:
             far.calls.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             in_thread(far.on_call)
             self.close_connection = True  # without an answer
 
-        def log_message(self, *args: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        far.port = server.server_address[1]
-        Thread(target=server.serve_forever).start()
-        try:
-            yield far
-        finally:
-            server.shutdown()
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        far.port = server.server_port
+        yield far
 
 
 def wait_no_time(

@@ -1,7 +1,6 @@
 """Ask through the real client: one question, one event loop, a server on loopback."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ from django.test import override_settings
 from agents import llm
 from agents.core.requests import Json
 from tests.conformance.replay_server import ReplayServer, Session
+from tests.listening import Silent, listening
 
 KEY = "sk-canary-5b1f"
 QUESTION = llm.Question("worker", {"goal": "Refund Anna", "größe": 1}, as_json=True)
@@ -53,7 +53,7 @@ def serving(
     """
     seen: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -63,19 +63,10 @@ def serving(
                 respond(self, *([body] if with_body else []))
             self.close_connection = not keep
 
-        def log_message(self, *args: object) -> None:
-            pass
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = not threads_end
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with listening(server):
         yield f"http://127.0.0.1:{server.server_port}/v1", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def send(

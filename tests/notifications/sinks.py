@@ -6,11 +6,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_string
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
+
+from tests.listening import Silent, listening
 
 TLS = Path(__file__).parent / "tls"  # a certificate for localhost, one for elsewhere.example
 FLOOD = 100 * 65536 * 16  # bytes, a hundred megabytes
@@ -101,7 +103,7 @@ def receiver(certificate: str = "localhost") -> Iterator[Sink]:
     """Receive calls over TLS on a port of localhost."""
     sink = Sink(answers="200")
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -131,9 +133,6 @@ def receiver(certificate: str = "localhost") -> Iterator[Sink]:
                 self.wfile.write(b"x" * 65536)
                 sink.flooded += 65536
 
-        def log_message(self, *args: object) -> None:
-            """Say nothing."""
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / f"{certificate}.pem")
@@ -156,12 +155,8 @@ def _hang(out: Any, sink: Sink) -> None:
 def _running(server: Any, sink: Sink) -> Iterator[None]:
     server.daemon_threads = True
     sink.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield
-    finally:
-        sink.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(server):
+        try:
+            yield
+        finally:
+            sink.over.set()

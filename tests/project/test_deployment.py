@@ -6,11 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +22,7 @@ from agents.engine.runtime.database import LEASE_THREADS, TOOL_THREADS
 from agents.engine.tools.admission import letters_told
 from agents.engine.workers.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
+from tests.listening import Silent, listening
 from tests.processes import ROOT
 
 INSTALL = ROOT / "docs/install.md"
@@ -264,7 +264,7 @@ def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
         assert (ROOT / script).exists()
 
 
-class _Answers(BaseHTTPRequestHandler):
+class _Answers(Silent):
     """Ready for the one host that it serves."""
 
     def do_GET(self) -> None:
@@ -272,18 +272,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.send_response(200 if ready else 400)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
-        return None
-
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with listening(HTTPServer(("127.0.0.1", 0), _Answers)) as server:
         yield server.server_port
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(("path", "code"), [("/readyz", 0), ("/elsewhere", 1), ("", 2)])

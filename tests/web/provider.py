@@ -6,13 +6,14 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+
+from tests.listening import Silent, listening
 
 CLIENT, SECRET = "console", "the-secret-of-the-client"
 
@@ -88,7 +89,7 @@ def _in_base64(value: bytes) -> str:
 def providing() -> Iterator[Provider]:
     """Serve a provider that is honest until a test changes it."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             form = dict(parse_qsl(self.rfile.read(length).decode()))
@@ -112,11 +113,6 @@ def providing() -> Iterator[Provider]:
         def do_POST(self) -> None:
             self.do_GET()
 
-        def log_message(self, *args: Any) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         own = Provider(f"http://127.0.0.1:{server.server_port}")
-        Thread(target=server.serve_forever, daemon=True).start()
         yield own
-        server.shutdown()
