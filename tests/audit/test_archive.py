@@ -40,6 +40,7 @@ from tests.audit.test_bundle import VERIFIER, Copy
 from tests.audit.test_bundle_attacks import rename, take_chain
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
+from tests.limits import UNCAPPED
 from tests.privacy.searching import texts_in_files
 from tests.processes import LONGEST, contenders
 from tests.settings import ON_POSTGRES
@@ -280,6 +281,7 @@ def test_archive_killed_at_any_step_loses_nothing(
     for name in ("OPSCONSOLE_HEADS_FILE", "OPSCONSOLE_AUDIT_KEY"):
         monkeypatch.setenv(name, str(getattr(django_settings, name)))
     directory, slug = files.record.parent, scene.workspace.slug
+    scene.put_in_force(UNCAPPED)
 
     with contenders(1) as processes:
 
