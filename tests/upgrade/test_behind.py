@@ -90,8 +90,8 @@ def test_a_database_that_is_away_is_a_sentence_and_a_code(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["--host", "no.such.invalid"], "CommandError: no.such.invalid is not an address to"),
-        (["--port", "99999"], "CommandError: 99999 is not a port"),
+        (["--host", "no.such.invalid"], "BadUsage: no.such.invalid is not an address to"),
+        (["--port", "99999"], "BadUsage: 99999 is not a port"),
     ],
 )
 def test_unservable_address_gives_sentence_and_code(
