@@ -313,9 +313,6 @@ function showChanges() {
       out.dataset.unread ??= out.textContent;
       out.textContent = text || out.dataset.unread;
     }
-    const pin = document.querySelector(`[data-pin="${field.dataset.change}"]`);
-    const minor = field.dataset.currency ? (minorOf(field) ?? readOf(field)?.value) : null;
-    if (pin && minor != null) pin.setAttribute("cx", `${Math.min(100, (100 * minor) / Number(pin.dataset.full))}%`);
   }
 }
 

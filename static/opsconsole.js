@@ -280,7 +280,7 @@ function left(until) {
   const minutes = Math.floor(rest / 60);
   const two = (number) => String(number).padStart(2, "0");
   const long = minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${two(minutes % 60)}`;
-  const text = minutes < 10 ? `${minutes}:${two(rest % 60)}` : long;
+  const text = minutes < 10 ? `${minutes}:${two(rest % 60)} min` : long;
   return { rest, minutes, text };
 }
 

@@ -283,7 +283,7 @@ def following_of(escalation: Escalation) -> Following | None:
     elif acts:
         title = _no_braces(acts[0].title)
         use = f"Use this draft: next is “{title}” unless the policy objects"
-    names = " and ".join(one.name for one, _ in later)
+    names = " and ".join(f"“{one.name}”" for one, _ in later)
     follows = f"The step{'s' * (len(later) > 1)} {names} follow{'s' * (len(later) == 1)}."
     if not later:
         use = "Use this draft as the result: nothing is paid or sent"
@@ -320,7 +320,7 @@ def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
     answer = _answer_of(kind, first)
     return Choice(
         APPROVE,
-        f"As {first.by.get_username()} approved",
+        f"Approve as {first.by.get_username()} did",
         _as_approved(answer.consequence, escalation, name, first),
         _as_approved(answer.button, escalation, name, first),
         _KEYS[APPROVE],
@@ -518,11 +518,10 @@ class Ruler:
 
     observed: float
     limit: float
-    yours: float | None  # the most that the reviewer may grant; None: nothing
-    full: int  # where the scale ends, in the ruling's unit
+    yours: float | None  # the reviewer's most, if it is less
     alone: str  # the limit in words: so much asks nobody
     asked: str
-    granted: str  # the reviewer's most, if it is less; or ""
+    granted: str  # the reviewer's most in words; or ""
 
     @property
     def rest(self) -> float:
@@ -562,10 +561,10 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
         return round(100 * value / full, 2)
 
     asked, alone = with_unit(observed, unit), with_unit(limit, unit)
-    yours = yours_minor if yours_minor and is_currency(unit) else None
-    granted = "" if yours is None or yours >= observed else with_unit(yours, unit)
+    yours = yours_minor if yours_minor and is_currency(unit) and yours_minor < observed else None
+    granted = "" if yours is None else with_unit(yours, unit)
     at = None if yours is None else place(yours)
-    return Ruler(place(observed), place(limit), at, full, alone, asked, granted)
+    return Ruler(place(observed), place(limit), at, alone, asked, granted)
 
 
 # The origin of each argument of an action, by its review, and what to compare.
@@ -688,8 +687,8 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
     if origin != Origin.OUTSIDE:
         by = f"{was} chosen by the agent"
     where = {
-        Origin.OUTSIDE: f"The {what} {appears} only in an outsider’s text, which the agent read "
-        f"with “{tool_title(doubt.get('tool', ''))}”:",
+        Origin.OUTSIDE: f"The proposed {what} {appears} only in an outsider’s text, which the "
+        f"agent read with “{tool_title(doubt.get('tool', ''))}”:",
         Origin.LOOKED_UP: f"The {what} is in the system of record. The request names another.",
     }
     nobody = f"No person and no outside text named {it}."

@@ -390,7 +390,7 @@ def question_of(tool: DeskTool) -> decisions.RequestKind:
         decisions.ACTION,
         tag=tool.title,
         asks=act,
-        note="It runs once, with exactly these values.",
+        note="If approved, it runs once, with exactly these values.",
         answers=(
             *([changes] if tool.may_change else []),
             decisions.Answer(decisions.APPROVE, "Approve", act, "{brief}"),
@@ -411,7 +411,7 @@ def question_of(tool: DeskTool) -> decisions.RequestKind:
         by = executor_in_words(tool.server)
         kind = replace(
             kind,
-            note="Its agent executes it once, with exactly these values.",
+            note="If approved, its agent executes it once, with exactly these values.",
             pending="Approved. Its agent has not taken it yet.",
             doing="",
             under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",

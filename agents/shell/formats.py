@@ -263,7 +263,7 @@ def cost(micro_usd: int) -> str:
 
 @register.filter
 def time_left(at: datetime, words: str) -> str:
-    """Write how long it is until `at`, in words that have `{}` for 5:48, 29 min or 1 h 12.
+    """Write how long it is until `at`, in words that have `{}` for 5:48 min, 29 min or 1 h 12.
 
     `tick` in opsconsole.js writes the same.
     """
@@ -281,7 +281,7 @@ def _clock(rest: timedelta) -> str:
     rest = max(rest, timedelta())
     minutes, seconds = divmod(int(rest.total_seconds()), 60)
     if minutes < 10:
-        return f"{minutes}:{seconds:02d}"
+        return f"{minutes}:{seconds:02d} min"
     if minutes < 60:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60:02d}"

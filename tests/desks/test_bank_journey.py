@@ -80,7 +80,7 @@ def test_a_redirected_payment_says_first_what_is_wrong() -> None:
         assert form
         assert said["y"] + said["height"] < form["y"], "below the button it is read too late"
         expect(rita.locator("[name=verdict]:checked")).to_have_count(0)
-        expect(rita.locator("#dform .if-none")).to_contain_text("Nothing is chosen for you")
+        expect(rita.locator("#dform .if-none")).to_contain_text("Nothing is chosen yet")
         for place, rows in (("approvals/", ".qlist li"), ("", ".cases li")):
             rita.goto(f"{site}/{place}")
             row = rita.locator(rows).filter(has=rita.locator(f"a[href^='/approvals/{held.pk}/']"))

@@ -17,11 +17,11 @@ from django.utils import timezone
 
 from agents.core.limits import read_limits
 from agents.core.requests import RunState
+from agents.engine.desk import subjects
 from agents.engine.desk.review_context import ReviewContext
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.overview.pages import overview
 from agents.people import workspaces
-from agents.runs import launching
 from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.audit.test_rows import reasons
@@ -121,7 +121,7 @@ def test_own_limit_includes_earlier_grants(monkeypatch: pytest.MonkeyPatch) -> N
     scene, tool = bank_scene(), DESKS["bank"].tools["transfer_money"]
     set_limit("1000.00", *IN_EUR)
     large = go(launch(scene, LARGE))
-    with mock.patch.object(launching, "open_book", return_value=large.book_id):
+    with mock.patch.object(subjects, "open_book", return_value=large.book_id):
         first = go(launch(scene, FIRST_PAYMENT))
 
     with pytest.raises(refusal.Refused, match=r"above your own limit of EUR 1,000\.00"):
@@ -203,7 +203,7 @@ def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:
     page = ada.get("/audit/").text
     exported = ada.post("/audit/export/", {"currency": "EUR"}).getvalue().decode()
 
-    assert "Asked for approval of EUR 900.00 for Operating account (first payment)." in page
+    assert "Asked for approval of EUR 900.00 for Operating account (a payee who is new" in page
     assert "Approved EUR 600.00 instead of EUR 900.00 for Operating account. “as agreed”" in page
     assert "Carried out “Transfer money” of EUR 600.00 for Operating account." in page
     rows = list(csv.DictReader(exported.splitlines()))

@@ -23,6 +23,7 @@ from tests.engine.machine import nth
 from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, in_thread, payments, recover
 from tests.engine.scene import set_scene as scene_of
 from tests.engine.test_gateway import wait_until
+from tests.limits import UNCAPPED
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import client_of
 
@@ -233,6 +234,7 @@ def _cut_everybody_off() -> None:
 def test_connections_that_are_cut_at_any_point_lose_nothing(scene: Scene) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET application_name = 'the test'")
+    scene.put_in_force(UNCAPPED)
     for number in count(1):
         run, reached = scene.launch(REFUND_500), [0]
 

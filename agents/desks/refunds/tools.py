@@ -75,7 +75,7 @@ _REFUND = replace(
         Answer(REJECT, "Reject", "Pay {subject} nothing, and end the run", "Reject, pay nothing"),
     ),
     labels={"amount_minor": "Pay {subject}"},
-    grants=("Partly used", "Goodwill", "Exception, reduced amount", "Per contract"),
+    grants=("Partly used", "Goodwill", "Exception", "Per contract"),
     refusals=("Outside the terms", "Already refunded", "Not the customer's request", "Suspicious"),
     done="{amount} was paid to {subject}.",
     undone="Nothing was paid on this request.",
