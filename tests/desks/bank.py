@@ -27,8 +27,9 @@ def bank_scene(*, of_part: Json = None, **limits: Json) -> Scene:
 
 def launch(scene: Scene, number: int, **options: Any) -> Run:
     """Launch one of the bank's scenarios; the demo model knows no other goals."""
-    scenario = DESKS["bank"].scenarios[number]
-    return scene.launch(scenario.goal, desk="bank", subject=scenario.subject, **options)
+    one = DESKS["bank"].scenarios[number]
+    options = {"pattern": one.pattern, "workflow": one.workflow} | options
+    return scene.launch(one.goal, desk="bank", subject=one.subject or None, **options)
 
 
 def decide(
