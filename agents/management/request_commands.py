@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from agents.core.decisions import ADJUST, APPROVE, REJECT, SEND_BACK, Decision
+from agents.core.decisions import Decision
 from agents.core.requests import EscalationState, Json
 from agents.management.exit_codes import BadUsage
 from agents.management.operation_command import OperationCommand, refusals, user_named
@@ -114,7 +114,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
 
 
 def _what(decided: Escalation) -> str:
-    """Return the request and its answer in the words of its card."""
+    """Return the request in the words of its card, and what was done with it."""
     desk = decided.run.desk
     question = ask_in_words(
         desk,
@@ -124,16 +124,9 @@ def _what(decided: Escalation) -> str:
         subject=decided.run.subject_label or "nobody in particular",
         review=decided.review,
     )
-    given = request_of(desk, decided.kind, decided.action).answer(_VERDICTS[decided.state])
-    return f"{question}: {given.label}" if given else question
-
-
-_VERDICTS = {
-    EscalationState.APPROVED.value: APPROVE,
-    EscalationState.ADJUSTED.value: ADJUST,
-    EscalationState.REJECTED.value: REJECT,
-    EscalationState.SENT_BACK.value: SEND_BACK,
-}
+    kind = request_of(desk, decided.kind, decided.action)
+    did = kind.what_was_done(decided.state, decided.granted, decided.asked)
+    return f"{question}: {decided.decided_by} {did}."
 
 
 VERBS = {

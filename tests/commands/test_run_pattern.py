@@ -134,10 +134,10 @@ def test_decide_adjusts_and_says_so() -> None:
 
     assert (unexplained.code, unexplained.err) == (3, "Enter a reason for the change.")
     assert ended.code == 0
-    assert "adjusted: USD 800.00" in ended.out
+    assert "adjusted: USD 800.00\nRefund USD 1,200.00 to" in ended.out
+    assert ended.out.endswith(": rita approved USD 800.00 instead of USD 1,200.00.\n")
     escalation.refresh_from_db()
-    assert escalation.granted_minor == 80000
-    assert not escalation.is_simulated
+    assert (escalation.granted_minor, escalation.is_simulated) == (80000, False)
 
 
 def test_decide_refuses_in_words_with_code_3() -> None:

@@ -26,10 +26,9 @@ def test_a_person_corrects_from_the_command_line() -> None:
 
     decided = command("decide", held, "--approve", "--correction", "Shorter.", "--as", "rita")
 
-    assert (decided.code, decided.out) == (
-        0,
-        f"request {held} adjusted\nApprove the result of the step memo: Send back\n",
-    )
+    told = f"request {held} adjusted\nApprove the result of the step memo: "
+    told += "rita sent the draft back with instructions.\n"
+    assert (decided.code, decided.out) == (0, told)
     run = go(Run.objects.get())
     assert (run.state, run.escalations.count()) == ("waiting", 2)
 
