@@ -54,7 +54,7 @@ from agents.tools import request_of
 register = template.Library()
 register.filter(tool_title)
 TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # units alone
-_AMOUNT = re.compile(r"\b([A-Z]{3}) (?=[0-9])")
+_WHOLE = re.compile(r"\b(?:[A-Z]{3} \d(?:[\d,.]{0,14}\d)?|[A-Z]{1,8}-\d{1,9})\b(?![^<>]*>)")
 MASKED = re.compile(f"{PSEUDONYM.pattern}|{ANY_MASK.pattern}")
 
 
@@ -237,10 +237,10 @@ def mark(text: str, words: Sequence[str]) -> SafeString:
     return format_html_join("", "{}", ((part,) for part in marked))
 
 
-@register.filter(is_safe=True)
-def unbroken(text: str) -> str:
-    """Keep each amount of a text on one line, with its currency."""
-    return _AMOUNT.sub("\\1\N{NO-BREAK SPACE}", text)
+@register.filter
+def unbroken(text: str) -> SafeString:
+    """Keep each amount with its currency, and each key like P-102, on one line."""
+    return mark_safe(_WHOLE.sub(r'<span class="nowrap">\g<0></span>', conditional_escape(text)))  # noqa: S308
 
 
 @register.filter
