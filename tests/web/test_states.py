@@ -515,7 +515,7 @@ def check_look(seen: dict[str, Any], one: Escalation, sent: str) -> None:
     _, _, headline = sent.partition('id="consequence"')
     told = words(headline.partition("<h2 ")[2].partition(">")[2].partition("</h2>")[0])
     assert seen["headline"]
-    assert " ".join(seen["headline"].split()) in told  # the chosen answer's
+    assert "".join(seen["headline"].split()) in "".join(told.split())  # the chosen answer's
 
 
 def check_widths(page: Page, address: str) -> int:
