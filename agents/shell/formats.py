@@ -478,6 +478,8 @@ def split_output(text: str) -> Output:
     currency = currency_of(reply)
     words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
     fields = {label_of(name): field_in_words(name, reply[name], currency) for name in reply}
+    if type(reply.get("amount")) in (int, float) and "currency" not in reply:
+        fields[label_of("amount")] += " (no currency stated)"
     return Output(words.rstrip(), fields)
 
 
