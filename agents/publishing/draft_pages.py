@@ -66,6 +66,8 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         drafts.check_seen(held, given.get("seen", ""))
         only(given, {*_OF_FORM, *(one.name for one in fields)})
+        if held.asked_at and "part" in given:  # of a form that was open when somebody asked
+            raise Refused("asked", "It waits for a second admin. Take it back to change it.")
         if do in ("save", "ask", "publish", "try") and not held.asked_at:
             document, bad = _read(held.document, fields, given)
             if bad:
@@ -88,7 +90,9 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
             return _to_policy(held)
     except (BadForm, Refused) as no:
         held = access.draft_to_change(user, pk)
-        return _draft(request, held, sentence=str(no), status=422)
+        is_older = isinstance(no, Refused) and no.code in ("asked", "changed")
+        typed = QueryDict() if is_older else given
+        return _draft(request, held, sentence=str(no), typed=typed, status=422)
     query = urlencode({"part": given.get("to", part)})
     place = "#group" if "to" in given else ""  # where one goes on from by keyboard
     return redirect(f"{reverse('policy-draft', args=[pk])}?{query}{place}")
@@ -274,7 +278,10 @@ def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json,
         if text == one.text:
             continue
         try:
-            set_value(changed, one, one.open.read(text))
+            value = one.open.read(text)
+            if isinstance(one.open, OpenField) and isinstance(value, int):
+                one.open.check(value)
+            set_value(changed, one, value)
         except BadPatch as no:
             bad[one.name] = str(no)
     if changed.get("tiers"):  # a currency without any is left out
@@ -315,9 +322,11 @@ def _draft(
     *,
     sentence: str = "",
     bad: Mapping[str, str] | None = None,
+    typed: QueryDict | None = None,
     status: int = 200,
 ) -> HttpResponse:
     user, in_force = access.person(request), readable(held.workspace.policy)
+    typed = request.POST if typed is None else typed
     limits, unreadable = _limits_of(held.document)
     faults = dict(bad or {})
     for one in new_faults(limits, in_force) if limits else ():
@@ -329,9 +338,10 @@ def _draft(
     part = part if part in parts else next(iter(parts), "")
     rows: list[tuple[_Field, str, str]] = []
     for field in [field for field in fields if field.group == part]:
-        kept = "" if request.POST and not field.open and not field.locked else field.text
-        text = request.POST.get(field.name, kept)
+        kept = "" if typed and not field.open and not field.locked else field.text
+        text = typed.get(field.name, kept)
         rows.append((field, text, faults.pop(field.name, "")))
+    tried = held.trials.exclude(outcome__has_key="failed")
     shown = {
         "nav": "policy",
         "draft": held,
@@ -347,10 +357,11 @@ def _draft(
         "mine": held.by_id == user.pk,
         "needs_second": needs_second(held.workspace),
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),
-        "reason": request.POST.get("reason", held.reason),
+        "reason": typed.get("reason", held.reason),
         "longest": drafts.LONGEST,
-        "trial": (trial := held.trials.select_related("by").order_by("-pk").first()),
+        "trial": (trial := tried.select_related("by").order_by("-pk").first()),
         "tried": trial and headline(trial),
+        "is_changed": trial and trial.document != held.document,
     }
     return render(request, "policy/draft.html", shown, status=status)
 

@@ -57,6 +57,9 @@ def save_draft(draft: PolicyDraft, *, document: Json, reason: str, by: User, at:
             draft.saved_at = at
 
 
+_REASON = "Enter a reason. Admins and auditors can read it."
+
+
 def ask_second(draft: PolicyDraft, *, by: User, at: datetime) -> None:
     """Let a draft that could be published wait for another admin. Raises Refused."""
     with transaction.atomic():
@@ -64,7 +67,7 @@ def ask_second(draft: PolicyDraft, *, by: User, at: datetime) -> None:
         _check_base(held)
         check_document(held.workspace, held.document)
         if not held.reason:
-            raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
+            raise Refused("no_reason", _REASON)
         held.by, held.asked_at = by, at
         held.save()
         tell(held.workspace, Kind.DRAFT, held.pk, by=by, at=at)
@@ -76,8 +79,10 @@ def publish_draft(draft: PolicyDraft, *, by: User, at: datetime) -> PolicyVersio
         keep_writes_out(draft.workspace)  # before its row, as everywhere
         held = _lock_draft(draft, by)
         _check_base(held)
+        if held.asked_at and held.by == by:
+            raise Refused("asker", "Another admin has to publish it, unless you take it back.")
         if not held.reason:
-            raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
+            raise Refused("no_reason", _REASON)
         version = publish_policy(
             workspace=held.workspace,
             document=held.document,
@@ -173,8 +178,11 @@ def _lock_draft(draft: PolicyDraft, by: User) -> PolicyDraft:
 def check_seen(draft: PolicyDraft, saved_at: str) -> None:
     """Refuse to save over, or to agree to, what a person has not read."""
     if draft.saved_at.isoformat() != saved_at:
-        sentence = f"{draft.by.get_username()} changed this draft after you opened it. Compare."
-        raise Refused("changed", sentence)
+        raise Refused(
+            "changed",
+            f"{draft.by.get_username()} changed this draft after you opened it. What you entered "
+            "was not saved. This is the draft as it is now.",
+        )
 
 
 def _check_base(draft: PolicyDraft) -> None:

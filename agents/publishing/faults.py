@@ -19,7 +19,7 @@ from agents.core.requests import Json
 from agents.policies.words import floor_of, words_of
 from agents.publishing.words import CAPS, told
 from agents.sdk.desk import DESKS, Desk
-from agents.sdk.values import BadValue, read_stored
+from agents.sdk.values import BadValue, Money, read_stored
 from agents.shell.formats import desk_title
 
 
@@ -104,7 +104,7 @@ def _out_of_bounds(
 
 
 def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[PolicyFault]:
-    """Yield a desk's own limits that are above their most, or above another one."""
+    """Yield a desk's own limits that are below 0, above their most, or above another one."""
     if desk.limits_type is None:
         return
     try:
@@ -114,6 +114,9 @@ def _of_desk(desk: Desk, place: str, where: str, limits: Limits) -> Iterator[Pol
     labels = {one.name: one.label for one in desk.limit_fields}
     for one in desk.limit_fields:
         value, field = getattr(typed, one.name), f"{place}limits.{one.name}"
+        number = value.minor if isinstance(value, Money) else value
+        if isinstance(number, int) and number < 0:
+            yield PolicyFault(field, where, f"“{one.label}” is {value}; the least is 0.")
         if one.most is not None and value > one.most:
             text = f"“{one.label}” is {value}; the most is {one.most}."
             yield PolicyFault(field, where, text)

@@ -113,7 +113,9 @@ def headline(held: DraftTrial) -> str:
     if not outcome["rows"]:
         if outcome["gathered"]:
             return "Nobody can tell from what is stored"
-        return "No outcome would have changed" if outcome["runs"] else "No run was concerned"
+        if outcome["runs"]:
+            return "No outcome would have changed"
+        return "No ruling can be judged again" if outcome["unknown"] else "No run was concerned"
     row = outcome["rows"][0]
     return f"{_call(row['tool'], row['desk'])}: {_flipped(row)}"
 

@@ -246,6 +246,8 @@ class OpenField:
     def help(self) -> str:
         if self.kind == "choice":
             return f"One of {', '.join(map(self.show, self.choices))}."
+        if self.most == MAX_MINOR:
+            return f"At least {self.show(self.least)}."
         unit = {"text": " characters", "lines": " lines, each one item"}.get(self.kind, "")
         among = f": {', '.join(self.line(one) for one in self.choices)}" if self.choices else ""
         return f"From {self.show(self.least)} to {self.show(self.most)}{unit}{among}."
@@ -320,6 +322,11 @@ class OpenField:
             ahead = iter(self.choices)
             return all(one in ahead for one in value)  # each after the one before
         return not self.choices or (set(value) <= set(self.choices) and len(set(value)) == size)
+
+    def check(self, number: int) -> None:
+        """Raise BadPatch for a number that a person may not set."""
+        if not self.allows(number, number):
+            raise BadPatch(self.name, self.refusal(number, number))
 
     def is_above(self, typed: Any) -> bool:
         """Tell whether an amount is of its currency and above its range."""

@@ -144,6 +144,7 @@ def at_refunds(**limits: int) -> dict[str, object]:
             at_refunds(run_limit_minor=10**9 + 1),
             "“Most refunded in one run” is USD 10,000,000.01; the most is USD 10,000,000.00",
         ),
+        (at_bank(limits={"transfers": -1}), "is -1 transfers; the least is 0"),
         ({"escalation_seconds": 0}, "“Time to decide” is 0 s; the least is 1 s"),
         (at_routing(max_steps=0), "Bank transfers, routing: “Steps” is 0; the least is 1"),
         ({"max_step": 3}, "is 'max_steps' meant?"),

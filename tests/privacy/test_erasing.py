@@ -39,6 +39,7 @@ from agents.requests import sharing
 from agents.requests.sharing import COMMENTED
 from agents.runs import launching
 from agents.shell import refusal
+from tests.audit.conftest import heads_file  # noqa: F401 - each test has its own
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.aborting import breaking
@@ -58,12 +59,6 @@ REFERENCE = "canary-in-a-reference"
 CARD = "4111 1111 1111 1111"
 CANARIES = (NAME, MAIL, SAID, COMMENT, LETTER, REFERENCE, CARD)
 NOWHERE: dict[str, list[str]] = {canary: [] for canary in CANARIES}
-
-
-@pytest.fixture(autouse=True)
-def heads_file(settings: Any, tmp_path: Path) -> Path:
-    settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
-    return tmp_path / "heads.jsonl"
 
 
 @pytest.fixture
@@ -149,19 +144,20 @@ def test_money_stays(run: Run) -> None:
 
 
 @pytest.mark.proves("I37")
-def test_the_record_holds_as_it_was_sealed(run: Run, heads_file: Path, tmp_path: Path) -> None:
+def test_the_record_holds_as_it_was_sealed(run: Run, settings: Any, tmp_path: Path) -> None:
+    heads = str(settings.OPSCONSOLE_HEADS_FILE)
     assert command("seal_audit").code == 0
     before = list(Event.objects.order_by("pk").values_list("hash", flat=True))
 
     erase()
 
-    checked = command("verify_audit", "--head", str(heads_file))
+    checked = command("verify_audit", "--head", heads)
     after = list(Event.objects.order_by("pk").values_list("hash", flat=True))
     assert (checked.code, after[: len(before)]) == (0, before)
     copy = tmp_path / "record.jsonl"
     assert command("export_audit", "--output", str(copy)).code == 0
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", str(VERIFIER), str(copy), "--head", str(heads_file)],
+        [sys.executable, "-I", "-S", str(VERIFIER), str(copy), "--head", heads],
         capture_output=True,
         text=True,
         timeout=30,
