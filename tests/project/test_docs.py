@@ -74,8 +74,7 @@ def test_a_class_name_exists_once() -> None:
 
 
 def test_templates_are_in_lines_a_person_can_review() -> None:
-    """Django prints a tag that goes on in the next line."""
-    tags = (("{{", "}}"), ("{%", "%}"))
+    tags = (("{{", "}}"), ("{%", "%}"))  # which end in their line, or Django prints them
     wrong = [
         f"{page.relative_to(ROOT)}:{number}"
         for page in sorted((ROOT / "templates").rglob("*.html"))

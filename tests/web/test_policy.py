@@ -193,7 +193,6 @@ LIMIT, CHANGE = "desks.refunds.limits.auto_limit_minor", "policy-draft-change"
         (LIMIT, "1500 EUR", "'1500 EUR' is not an amount like 800.00"),
         (LIMIT, "", "Fill in Automatic approval limit."),
         ("policy.max_tokens", "9" * 30, "is not a whole number. At least 1"),
-        ("policy.max_tokens", "0", "cannot be 0. At least 1"),
         ("desks.refunds.limits.window_days", "-1", "cannot be -1 days. At least 0 days."),
         ("policy.tiers.refunds.USD", "at most 5", "Line 1 is no tier. A line for each: “up to"),
         ("desks.refunds.tools", "rm", "Tools cannot be 'rm'."),
