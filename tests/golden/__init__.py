@@ -29,7 +29,7 @@ MASKED = (
     (re.compile(rf"\b\d\d? (?:{MONTHS})[a-z]*(?: 20\d\d)?(?: \d\d:\d\d)?\b"), "DATE"),
     (re.compile(r"(?<=DATE)(?: \d\d?){5,}\b"), " …"),  # the days below a chart
     (re.compile(r"\b\d\d:\d\d(?::\d\d)?\b|\b\d+(?:\.\d+)? s\b"), "TIME"),
-    (re.compile(r"(?<![0-9a-f])(?=[a-f]*\d)[0-9a-f]{8,64}(?![0-9a-f])"), "HASH"),
+    (re.compile(r"(?<![0-9a-f])(?:(?=[a-f]*\d)[0-9a-f]{8,64}|\b[a-f]{8}\b)(?![0-9a-f])"), "HASH"),
     (re.compile(r"(?:(?<=Tokens )|(?<=Tokens: ))[\d,]+|[\d,]+(?: \+ [\d,]+)?(?= tokens)"), "COUNT"),
     (re.compile(r"\b\d+ h \d\d(?= left)"), "TIME"),
     (re.compile(r"\b0\.\d{3}\b"), "COST"),
