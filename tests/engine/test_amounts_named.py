@@ -75,7 +75,7 @@ def test_amount_taken_from_a_told_limit_needs_a_person(scene: Scene, server: Fau
     assert held.review["deciding"]["rule"] == RULE
     page = words(client_of(scene.rita).get(reverse("approval", args=[held.pk])).text)
     assert "Neither the request nor a person names USD 1,000.00 in a form that" in page
-    assert "To approve it, give a reason." in page
+    assert "To approve, give a reason." in page
     scene.decide(run, amount_minor=30000)  # lowered: a person has named it
     run = advance(run)
     assert (run.state, payments(run)) == (RunState.DONE, [30000])

@@ -103,7 +103,6 @@ def test_debug_is_off_unless_asked_for() -> None:
 
 
 def test_a_command_starts_without_clients_of_models_and_sign_on() -> None:
-    """They take longer to import than everything else in a command."""
     program = "import sys, django; django.setup(); import opsconsole.urls; print(*sys.modules)"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 from agents.core.requests import EscalationState, RunState
 from agents.models import Effect, Escalation, Role, Run, Workspace
 from agents.people import workspaces
+from agents.sdk.desk import DESKS
 from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings
 from tests.engine.scene import Scene, fresh, recover
 from tests.processes import SIX, Contenders
@@ -15,7 +16,7 @@ from tests.processes import SIX, Contenders
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 5
-NO_DUPLICATES = {"repeats": -1}  # days
+UNREPEATED = {"rules": [one for one in DESKS["bank"].part()["rules"] if one != "bank.duplicate"]}
 
 
 def on_one_account(runs: list[Run]) -> list[list[Any]]:
@@ -56,7 +57,7 @@ def elsewhere(scene: Scene) -> Scene:
 @pytest.mark.proves("I4")
 def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contenders) -> None:
     """The two share no locked row but the account itself."""
-    scene = bank_scene(daily=euros("1000.00"), **NO_DUPLICATES)
+    scene = bank_scene(of_part=UNREPEATED, daily=euros("1000.00"))
     other = elsewhere(scene)
     for _ in range(ROUNDS):
         runs = [launch(one, PAID_AT_ONCE) for one in (scene, other) for _ in range(SIX // 2)]
@@ -69,7 +70,7 @@ def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contende
 
 @pytest.mark.proves("I3")
 def test_six_transfers_never_overdraw_an_account(crowd: Contenders) -> None:
-    scene = bank_scene(daily=euros("90000.00"), transfers=90, **NO_DUPLICATES)
+    scene = bank_scene(of_part=UNREPEATED, daily=euros("90000.00"), transfers=90)
     for _ in range(ROUNDS):
         runs = [launch(scene, PAID_AT_ONCE) for _ in range(SIX)]
         wants = on_one_account(runs)
