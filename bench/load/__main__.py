@@ -38,7 +38,6 @@ def _run(name: str, place: AbstractContextManager[str], dispatch: str) -> None:
             "OPSCONSOLE_DATA_DIR": directory,
             "OPSCONSOLE_DISPATCH": dispatch,
             "OPSCONSOLE_ENV_FILE": "",
-            "OPENAI_TOOL_CALLS": "off",  # the model server of the programs reads one JSON object
             page.KEEP: "1",
         }
         how = [f"--dispatch={dispatch}"] if name != "paused" else []

@@ -25,8 +25,9 @@ def model(wait: float = 0.0) -> Iterator[str]:
 @contextmanager
 def worker(address: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker that asks the model at `address`."""
-    told = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "any", **settings}
-    with _running("manage.py", "work", settings=told) as child:
+    # The model server of the programs reads one JSON object.
+    told = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "any", "OPENAI_TOOL_CALLS": "off"}
+    with _running("manage.py", "work", settings={**told, **settings}) as child:
         yield child
 
 
