@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Now
 
@@ -17,7 +17,7 @@ from agents.core.decisions import ACTION, Demand, Tiers, demand_of, kind_of, tie
 from agents.core.json_forms import sha256
 from agents.core.limits import Limits
 from agents.core.requests import EscalationState, Json
-from agents.db.compiled import CompiledSelect, Param, send_columns
+from agents.db.compiled import CompiledSelect, Param, Params, send_columns
 from agents.db.driver import Pending, pipeline
 from agents.engine.commit import (
     ASKED_AGAIN,
@@ -117,11 +117,15 @@ def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Members
     ]
 
 
-def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
-    """Return at most `most` open requests, newest first, that nobody can decide.
+def undecidable(found: Collection[int]) -> set[int]:
+    """Return which of some requests nobody can decide."""
+    whole = Escalation.objects.filter(pk__in=found)
+    whole = whole.select_related("run__policy", "run__agent", "approval")
+    return {one.pk for one in whole if not deciders(one, roster_of(one))}
 
-    One query finds those to which every reviewer may be a party; each of them is then checked.
-    """
+
+def all_parties(workspaces: Params) -> QuerySet[Escalation]:
+    """Return the open requests to which every reviewer may be a party."""
     people = Membership.objects.filter(
         workspace=OuterRef("workspace"), role__in=DECIDES, user__is_active=True, is_simulated=False
     )
@@ -134,11 +138,8 @@ def undecidable(workspaces: Collection[int], *, most: int) -> list[Escalation]:
     party = events.filter(Q(kind=_OWNED, owner=name) | Q(kind=_SHOWN, actor=name))
     free = people.exclude(Exists(party.filter(kind__in=(_OWNED, _SHOWN))))
     is_stuck = ~Exists(people) | Q(run__agent__isnull=False) & ~Exists(free)
-    requests = Escalation.objects.filter(
-        is_stuck, state=EscalationState.OPEN, workspace__in=workspaces
-    )
-    whole = requests.select_related("run__policy", "run__agent", "approval").order_by("-pk")
-    return [one for one in whole[:most] if not deciders(one, roster_of(one))]
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=workspaces)
+    return waiting.filter(is_stuck)
 
 
 def is_own(run: Run, user_id: int) -> bool:

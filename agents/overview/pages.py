@@ -35,7 +35,7 @@ from agents.core.money import format_money
 from agents.core.requests import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.commit import ASKED_AGAIN
-from agents.engine.deciders import undecidable
+from agents.engine.deciders import all_parties, undecidable
 from agents.engine.tools.admission import (
     failed_letter,
     letters_sent,
@@ -381,25 +381,21 @@ def attention(
 ) -> tuple[list[Attention], bool]:
     """Return the newest cases of some workspaces, and whether there are more.
 
-    It takes three queries, or four with payments without notice, and some more for each request
+    It takes two queries, or three with payments without notice, and some more for each request
     that every reviewer may be a party to (at most MOST + 1). Payments without notice count if they
     were made after `since`, unanswered requests if they expired after `today`.
     """
     homes = spread("homes", workspaces)
-    rows = _cases(len(workspaces)).tuples(today=today, **homes)
+    found = _cases(len(workspaces)).tuples(today=today, **homes)
     letters = frozenset((letter.name, letter.told_tool) for letter in letters_told())
-    rows += _untold(len(workspaces), letters).tuples(since=since, **homes)
-    stuck = [_stuck(one) for one in undecidable(workspaces, most=MOST + 1)]
-    newest = sorted([*stuck, *(Attention(*row) for row in rows)], key=_age)
+    found += _untold(len(workspaces), letters).tuples(since=since, **homes)
+    cases = [Attention(*row) for row in found]
+    doubted = {one.escalation for one in cases if one.escalation and one.kind == _UNDECIDABLE}
+    decidable = doubted - undecidable(doubted)
+    newest = sorted((one for one in cases if one.escalation not in decidable), key=_age)
     sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
     shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
     return shown, len(newest) > MOST
-
-
-def _stuck(one: Escalation) -> Attention:
-    amount = (one.amount_minor, one.currency, one.run.subject_label)
-    whose = (_UNDECIDABLE, one.run_id, one.pk, one.created_at)
-    return Attention(*whose, *amount, code="", person="", later=None, later_state="", earlier=None)
 
 
 @cache
@@ -465,8 +461,14 @@ def _cases_query(workspaces: Params) -> QuerySet[Any]:
         ),
         *_NO_CHAIN,
     )
-    cases = failed.union(unknown, not_carried_out, unanswered, all=True)
-    return cases.order_by("-over_at")[: MOST + 1]
+    stuck = all_parties(workspaces).order_by("-pk").values("pk")[: MOST + 1]
+    undecided = Escalation.objects.filter(pk__in=stuck).values_list(
+        Value(_UNDECIDABLE, CharField()),
+        *("run_id", "pk", "created_at", "amount_minor", "currency", "run__subject_label"),
+        *(_NO_NAME, _NO_NAME, *_NO_CHAIN),
+    )
+    cases = failed.union(unknown, not_carried_out, unanswered, undecided, all=True)
+    return cases.order_by("-over_at")[: 2 * (MOST + 1)]  # as some of the undecided may fall away
 
 
 def _age(one: Attention) -> float:

@@ -618,14 +618,6 @@ class Reviewer:
         )
         return _above_tiers(used.values_list("pk", "workspace", "document__tiers"), self.user_id)
 
-    @property
-    def above_tiers_in_force(self) -> Q:
-        """Return the same for requests under a policy in force, which is at hand."""
-        here = [part.workspace for part in self.parts if part.role in access.DECIDES]
-        policies = [(one.pk, one.policy) for one in here if one.policy]
-        tiered = ((own.pk, home, own.document.get("tiers") or {}) for home, own in policies)
-        return _above_tiers(tiered, self.user_id)
-
 
 def reviewer(user: User, *, at: datetime) -> Reviewer:
     """Return a user as the queue's reader at a time."""
@@ -732,7 +724,7 @@ def _above_limit(who: Reviewer, *, wholly: bool = False) -> Q:
     limit in one currency of a desk excludes all its others, and without `Grants.ANY` only limited
     desks have any.
     """
-    condition = who.above_tiers_in_force if wholly else who.above_tiers
+    condition = who.above_tiers
     for part in [part for part in who.parts if part.role in access.DECIDES]:
         limits = {desk: own for desk in part.desk_limits if (own := part.own_limits(desk))}
         for desk, own in limits.items():

@@ -25,7 +25,7 @@ from agents.runs import launching
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
-from tests.engine.tiered import Tiered, say_yes
+from tests.engine.tiered import Tiered, put_tiers, say_yes
 from tests.web.serving import chromium, open_page, serve, sign_in
 from tests.web.test_journeys import advance_run
 from tests.web.test_pages import client_of, stranger
@@ -262,8 +262,8 @@ def test_a_reader_begins_with_what_they_may_decide(tiered: Tiered) -> None:
     for held, to in ((own, finn), (given, finn), (other, tiered.faye)):
         sharing.assign(escalation_id=held.pk, by=None, to_user=to, at=now)
     say_yes(given, finn)
-    until = now + timedelta(minutes=5)
-    sharing.snooze(escalation_id=snoozed.pk, by=finn, until=until, at=now)
+    sharing.snooze(escalation_id=snoozed.pk, by=finn, until=now + timedelta(minutes=5), at=now)
+    put_tiers(tiered.scene, tiered.ada, None)  # which does not matter to a run that has begun
 
     found, second, outside = (
         overview(who, at=now + timedelta(seconds=1))
