@@ -30,9 +30,6 @@ class Commitment:
     assumptions: tuple[str, ...] = ()
     given: bool = False
 
-    def as_json(self) -> dict[str, Json]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Assessment:
@@ -43,9 +40,6 @@ class Assessment:
     concerns: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
     readable: bool = False
-
-    def as_json(self) -> dict[str, Json]:
-        return asdict(self)
 
 
 def read_commitment(text: str) -> Commitment:
@@ -69,11 +63,6 @@ def read_commitment(text: str) -> Commitment:
         return Commitment()
 
 
-def no_commitment(reason: str) -> Commitment:
-    """Return the substitute for a commitment that the model failed to give."""
-    return Commitment(assumptions=(f"Failed to obtain commitment from agent: {reason}",))
-
-
 def read_assessment(text: str) -> Assessment:
     """Return the assessment in a reply; an unreadable one has met no commitment."""
     try:
@@ -87,11 +76,6 @@ def read_assessment(text: str) -> Assessment:
         )
     except UnreadableReply:
         return Assessment()
-
-
-def no_assessment(reason: str) -> Assessment:
-    """Return the substitute for an assessment that the model failed to give."""
-    return Assessment(concerns=(f"Failed to obtain self-assessment: {reason}",), readable=True)
 
 
 def object_in(text: str) -> dict[str, Json]:
@@ -155,7 +139,7 @@ def _flag(reply: Mapping[str, Json], key: str) -> bool:
 _COMMITMENT_MISSING = "commitment_missing"
 _ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
 _LOW_CONFIDENCE = "confidence:low"
-_OF_POLICY = "ledger:"
+OF_POLICY = "ledger:"  # begins the policy's own objection to an output
 
 
 def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
@@ -177,12 +161,7 @@ def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> li
     if commitment.given and commitment.confidence == "low":
         reasons.append(_LOW_CONFIDENCE)
     reasons += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
-    return reasons + ([f"{_OF_POLICY}{claim}"] if claim else [])
-
-
-def is_of_policy(trigger: str) -> bool:
-    """Tell whether a trigger is the policy's own objection to an output."""
-    return trigger.startswith(_OF_POLICY)
+    return reasons + ([f"{OF_POLICY}{claim}"] if claim else [])
 
 
 def _admissions(assessment: Assessment) -> Iterator[str]:
@@ -208,7 +187,7 @@ def _is_declared(tool: str, commitment: Commitment) -> bool:
 CONTINUE, REORIENT, ASK_HUMAN, HALT = "continue", "reorient", "ask_human", "halt"
 WORDS = (CONTINUE, REORIENT, ASK_HUMAN, HALT)
 QUOTED = 500  # characters of an unreadable reply shown to a person
-_WHAT_NEXT = "What should happen next?"
+_WHAT_NEXT, _CHECK = "What should happen next?", "Review this step's output."
 
 
 @dataclass(frozen=True)
@@ -245,20 +224,18 @@ def read_verdict(text: str) -> Verdict:
     return verdict
 
 
-def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
-    """Return the question for a person: the judge's own or else the triggers (SVC-Q9)."""
+def question_of(verdict: Verdict | None, triggers: Sequence[str]) -> str:
+    """Return the question for a person: the judge's own or else the triggers (SVC-Q9).
+
+    Without a verdict, the person checks every output of the step.
+    """
+    if verdict is None:
+        return f"Supervision triggers: {', '.join(triggers)}" if triggers else _CHECK
     if verdict.question.strip():
         return verdict.question
     correction = f"Suggested correction: {verdict.correction}" if verdict.correction else ""
     drift = f"Triggers: {', '.join(triggers)}" if triggers else ""
     return _paragraphs(verdict.reason, correction, drift, "May this output stand?")
-
-
-def question_by_person(triggers: Sequence[str]) -> str:
-    """Return the question for a person who checks every output of a step."""
-    if triggers:
-        return f"Supervision triggers: {', '.join(triggers)}"
-    return "Review this step's output."
 
 
 def _quote_unreadable(text: str, error: str) -> str:

@@ -315,20 +315,6 @@ def _is_whole(value: Json, most: int) -> bool:
     return type(value) is int and 1 <= value <= most
 
 
-def tiers_of(
-    document: Mapping[str, Mapping[str, Json]] | None, desk: str, currency: str
-) -> Tiers | None:
-    """Return the tiers of a desk and currency; None if the desk has none.
-
-    () if it has some only for other currencies: then nobody may grant anything in this one, as with
-    a person's own limits.
-    """
-    held = (document or {}).get(desk)
-    if held is None:
-        return None
-    return _read_desk(desk, held).get(currency, ())
-
-
 def demand_of(tiers: Tiers | None, amount_minor: int | None, *, people: int = 1) -> Demand:
     """Return what approving an amount requires; `people` is the number its tool declares."""
     if tiers is None or amount_minor is None:

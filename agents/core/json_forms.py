@@ -7,9 +7,10 @@ object, NaN and Infinity, numbers that cannot be stored exactly, and half a surr
 import hashlib
 import json
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from pydantic_core import from_json, to_json
 
@@ -18,6 +19,7 @@ from agents.core.compat_0_2 import AMOUNT
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number
 from agents.core.requests import Json, Request, Stop, question, request_body
 
+T = TypeVar("T")
 MAX_CHARS = 256 * 1024
 _MAX_DEPTH = 20
 _MAX_DIGITS = 1000  # of one integer
@@ -313,27 +315,39 @@ MAX_CALL = 32_000  # characters of an external agent's call, as JSON
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
-class InvalidAction(Exception):
-    """The reply is not an action that a worker may propose. The message is the reason code."""
+class _InvalidReply(Exception):
+    """The reply is not what a model may answer in its role. The message is the reason code."""
 
 
-def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
-    """Return the action in a worker's reply. Raises Stop("invalid_action:…").
+class InvalidAction(_InvalidReply):
+    """The reply is not an action that a worker may propose."""
+
+
+def _read(
+    what: str, phase: str, text: str, check: Callable[[Json], T], *, keep_non_finite: bool = False
+) -> T:
+    """Return what `check` returns for a model's reply. Raises Stop("invalid_…").
 
     An empty reply reads as {}, as in the reference, and so has no kind.
     """
     raw: Json = {"kind": "invalid", "raw": text}
     try:
-        reply = parse(text or "{}", keep_non_finite=True)
+        return check(parse(text or "{}", keep_non_finite=keep_non_finite))
     except BadJson:
-        raise _invalid("non_json", raw) from None
-    try:
-        return check_action(reply, specs=specs, proposable=proposable)
-    except InvalidAction as error:
+        reason = "non_json"
+    except _InvalidReply as error:
+        reason = str(error)
         with suppress(BadJson):
             # Values that JSON cannot store (NaN, 1e400) are kept as text.
             raw = parse(text or "{}")
-        raise _invalid(str(error), raw) from None
+    code = f"invalid_{what}:{reason}"
+    raise Stop(code, phase=phase, **{f"raw_{what}": raw})
+
+
+def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
+    """Return the action in a worker's reply. Raises Stop("invalid_action:…")."""
+    check = partial(check_action, specs=specs, proposable=proposable)
+    return _read("action", "worker", text, check, keep_non_finite=True)
 
 
 def action_schema(
@@ -360,10 +374,6 @@ def check_action(reply: Json, *, specs: ArgSpecs, proposable: Collection[str]) -
     if reply.get("kind") == "tool":
         return _tool(reply, specs, proposable)
     raise InvalidAction("bad_kind")
-
-
-def _invalid(reason: str, raw: Json) -> Stop:
-    return Stop(f"invalid_action:{reason}", phase="worker", raw_action=raw)
 
 
 def _final(reply: dict[str, Json]) -> Action:
@@ -498,26 +508,16 @@ _MAX_ID = 60  # characters of a task's id, which becomes part of a step's key
 _KEYS = ("id", "worker", "args", "critical")
 
 
-class InvalidPlan(Exception):
-    """The reply is not a plan that a planner may make. The message is the reason code."""
+class InvalidPlan(_InvalidReply):
+    """The reply is not a plan that a planner may make."""
 
 
 def read_plan(
     text: str, *, specs: ArgSpecs, allowed: Collection[str], max_tasks: int
 ) -> list[Task]:
-    """Return the tasks in a planner's reply. Raises Stop("invalid_plan:…").
-
-    An empty reply reads as {}, and has no kind.
-    """
-    raw: Json = {"kind": "invalid", "raw": text}
-    try:
-        raw = parse(text or "{}")
-        return check_plan(raw, specs=specs, allowed=allowed, max_tasks=max_tasks)
-    except BadJson:
-        reason = "non_json"
-    except InvalidPlan as error:
-        reason = str(error)
-    raise Stop(f"invalid_plan:{reason}", phase="plan", raw_plan=raw)
+    """Return the tasks in a planner's reply. Raises Stop("invalid_plan:…")."""
+    check = partial(check_plan, specs=specs, allowed=allowed, max_tasks=max_tasks)
+    return _read("plan", "plan", text, check)
 
 
 def plan_schema(specs: ArgSpecs, *, allowed: Collection[str], max_tasks: int) -> Json:
@@ -596,24 +596,17 @@ def _task_args(worker: str, args: dict[str, Json], spec: Mapping[str, str]) -> d
 Route: TypeAlias = dict[str, Json]
 
 
-class InvalidRoute(Exception):
-    """The reply is not a route that a router may choose. The message is the reason code."""
+class InvalidRoute(_InvalidReply):
+    """The reply is not a route that a router may choose."""
 
 
 def read_route(text: str, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
     """Return the route in a router's reply. Raises Stop("invalid_route:…").
 
-    `forbidden` are targets that have refused. An empty reply reads as {}, and has no kind.
+    `forbidden` are targets that have refused.
     """
-    raw: Json = {"kind": "invalid", "raw": text}
-    try:
-        raw = parse(text or "{}")
-        return check_route(raw, allowed=allowed, forbidden=forbidden)
-    except BadJson:
-        reason = "non_json"
-    except InvalidRoute as error:
-        reason = str(error)
-    raise Stop(f"invalid_route:{reason}", phase="route", raw_route=raw)
+    check = partial(check_route, allowed=allowed, forbidden=forbidden)
+    return _read("route", "route", text, check)
 
 
 def route_schema(allowed: Collection[str]) -> Json:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 from pydantic import Field, TypeAdapter, ValidationError
 
 from agents.core.compat_0_2 import policy_document
-from agents.core.decisions import BadTiers, Tiers, read_tiers, tiers_of
+from agents.core.decisions import BadTiers, Tiers, read_tiers
 from agents.core.json_forms import args_hash
 from agents.core.money import MAX_MINOR, to_model_units
 from agents.core.redact import CARDS, EMAILS, GONE, IBANS, KINDS, NAME, OFF, TREATMENTS
@@ -63,7 +63,6 @@ class LimitField:
     gathered: bool = False  # facts are gathered by it, so stored ones do not show another value
 
 
-REPLAYS = "Compatibility with recorded cases"  # no published policy has them
 EACH_DESK = "Each desk"
 
 
@@ -198,8 +197,13 @@ class Limits:
         return self.part_of(desk, "caps")
 
     def tiers_of(self, desk: str, currency: str) -> Tiers | None:
-        """Return a desk's tiers in a currency; None if it has none, () if only in others."""
-        return tiers_of(self.tiers, desk, currency) if self.tiers else None
+        """Return a desk's tiers in a currency; None if the desk has none.
+
+        () if it has some only for other currencies: then nobody may grant anything in this one, as
+        with a person's own limits.
+        """
+        held = (self.tiers or {}).get(desk)
+        return None if held is None else read_tiers({desk: held})[desk].get(currency, ())
 
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)

@@ -264,9 +264,7 @@ MOVES: dict[RunState, frozenset[RunState]] = {
     RunState.QUEUED: frozenset({RunState.RUNNING, RunState.STOPPED}),
     RunState.RUNNING: frozenset({RunState.QUEUED, RunState.WAITING}) | ENDED,
     RunState.WAITING: frozenset({RunState.QUEUED, RunState.STOPPED}),
-    RunState.DONE: frozenset(),
-    RunState.STOPPED: frozenset(),
-    RunState.FAILED: frozenset(),
+    **dict.fromkeys(ENDED, frozenset()),
 }
 
 

@@ -293,13 +293,9 @@ def covers(consent: Consent, ruling: Ruling) -> bool:
     shown, observed = consent[ruling.rule], ruling.observed
     if shown == _ANY_NUMBER and observed is None:
         return True
-    if shown is None or _is_same(shown, observed):
+    if shown is None or (type(shown) is type(observed) and shown == observed):
         return True
     return _is_number(shown) and _is_number(observed) and bool(observed <= shown)
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    return type(one) is type(other) and bool(one == other)
 
 
 def _is_number(value: Json) -> bool:

@@ -7,7 +7,7 @@ from agents.core.decisions import INQUIRY
 from agents.core.json_forms import InvalidAction, check_action
 from agents.core.requests import Await, Escalate, Failed, Flow, Json, Say, Stop, Together
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, final_answer, reports_error
+from agents.patterns.steps import Steps, final_answer, reports_error, without_rule
 from agents.patterns.supervisor import REFUSED, ProposalTurn, carry_out
 
 ANSWERED = "call.answered"  # the event, and the kind of the step, that ends a call
@@ -68,17 +68,8 @@ def _answer(number: int, call: Json, brief: Brief, notes: Notes) -> Steps[tuple[
 def _ask_person(number: int, call: Json) -> Steps[tuple[str, str]]:
     """Ask a person the agent's question. Nothing is executed."""
     action = {"kind": "question", "question": call["question"], "choices": call["choices"]}
-    deciding = {
-        "rule": "external.question",
-        "reason": "agent_asks",
-        "verdict": "escalate",
-        "sentence": "It reads the answer, and nothing is carried out.",
-        "risk": 0,
-        "observed": None,
-        "limit": None,
-        "flip": "",
-    }
-    review = {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
+    sentence = "It reads the answer, and nothing is carried out."
+    review = without_rule("external.question", "agent_asks", sentence, risk=0)
     try:
         answer = yield Escalate(f"{number}/person", INQUIRY.stored, action, review)
     except Failed as no:

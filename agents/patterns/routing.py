@@ -188,19 +188,8 @@ def hand_over(brief: Brief, notes: Notes) -> steps.Steps[Json]:
         for past in notes.history
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
-    review = {"escalating": [], "deciding": _NOBODY_TAKES_IT, "facts": {}, "rulings": []}
+    sentence = "No specialist takes this case. Take it yourself, or close it and say why."
+    review = steps.without_rule("routing.hand_over", "no_specialist", sentence, risk=20)
     decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
     taken = decision["decision"] == "approved"
     return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
-
-
-_NOBODY_TAKES_IT: Json = {
-    "verdict": "escalate",
-    "rule": "routing.hand_over",
-    "reason": "no_specialist",
-    "sentence": "No specialist takes this case. Take it yourself, or close it and say why.",
-    "risk": 20,
-    "observed": None,
-    "limit": None,
-    "flip": "",
-}

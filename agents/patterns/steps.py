@@ -38,7 +38,8 @@ def _reply_to(request: Ask, *, phase: str, **details: Json) -> Steps[Json]:
     try:
         return (yield request)
     except Failed as error:
-        raise _no_reply(error.reason, phase=phase, **details) from None
+        about = {} if error.reason in BUDGETS else {"phase": phase, **details}
+        raise NoReply(error.reason, **about) from None
 
 
 def nonblank_text(request: Ask, *, phase: str, **details: Json) -> Steps[str]:
@@ -47,11 +48,6 @@ def nonblank_text(request: Ask, *, phase: str, **details: Json) -> Steps[str]:
     if not text:
         raise Stop("llm_empty", phase=phase, **details)
     return text
-
-
-def _no_reply(reason: str, **details: Json) -> NoReply:
-    """Return the Stop for a model that failed; a budget that ran out belongs to no phase."""
-    return NoReply(reason, **({} if reason in BUDGETS else details))
 
 
 def stop(reason: str, **details: Json) -> Stop:
@@ -63,6 +59,13 @@ def block_reason(review: Json) -> str:
     """Return the stop reason of a review that does not allow an action."""
     reason = review["deciding"]["reason"]
     return str(reason) if reason in _SAID_PLAINLY else f"supervisor_block:{reason}"
+
+
+def without_rule(rule: str, reason: str, sentence: str, *, risk: int) -> Json:
+    """Return a stand-in for a review, to ask a person whom no rule of the policy asks."""
+    about = {"rule": rule, "reason": reason, "verdict": "escalate", "sentence": sentence}
+    deciding = {**about, "risk": risk, "observed": None, "limit": None, "flip": ""}
+    return {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
 
 
 def reports_error(seen: Json) -> bool:
@@ -291,18 +294,14 @@ def _has_acted(brief: Brief, notes: Notes) -> bool:
         and not reports_error(past["observation"])
         for past in notes.history
     )
-    blocks = [block for block in notes.blocks if is_call(block) and not _only_reads(brief, block)]
-    return any(done) or len(blocks) >= _BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
+    calls = [block["action"]["name"] for block in notes.blocks if is_call(block)]
+    blocked = [name for name in calls if name not in brief.reads]
+    return any(done) or len(blocked) >= _BLOCKED_OFTEN or any(map(is_by_person, notes.blocks))
 
 
 def is_call(block: Json) -> bool:
     """Tell whether a block is about a call, not an answer or an unreadable reply."""
     return bool(block.get("action", {}).get("kind") == "tool")
-
-
-def _only_reads(brief: Brief, block: Json) -> bool:
-    """Tell whether a block is about a call that only reads."""
-    return block["action"]["name"] in brief.reads
 
 
 def next_proposal(request: Ask, notes: Notes, *, phase: str) -> Steps[str]:

@@ -1,7 +1,7 @@
 """Workflow: declared steps, each committed to, executed, assessed, reconciled and judged."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from agents.core import checkpoints, workflows
 from agents.core.decisions import OUTPUT, QUESTION
@@ -21,6 +21,7 @@ from agents.patterns.steps import (
     next_proposal,
     reports_error,
     stop,
+    without_rule,
 )
 from agents.patterns.supervisor import ProposalTurn, carry_out
 
@@ -98,7 +99,8 @@ def _commit_to_step(course: "StepRun") -> Steps[checkpoints.Commitment]:
     except Stop as end:
         if not end.details:  # a budget of the run, which applies to every phase
             raise
-        made = checkpoints.no_commitment(end.reason)
+        why = f"Failed to obtain commitment from agent: {end.reason}"
+        made = checkpoints.Commitment(assumptions=(why,))
     course.line(COMMIT, ok=made.given, confidence=made.confidence)
     yield course.say("checkpoint.committed", confidence=made.confidence, given=made.given)
     return made
@@ -123,7 +125,7 @@ def _run_round(course: "StepRun") -> "Steps[StepRound]":
 
 def _assess_round(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Assessment]:
     """POST: ask the agent to compare its work with its commitment."""
-    pre = course.commitment.as_json()
+    pre = asdict(course.commitment)
     brief, calls = course.work.brief, course.work.calls_made
     done = brief.as_models_see(calls)
     inputs = course.work.inputs(commitment=pre, output=now.output, done=done)
@@ -133,7 +135,8 @@ def _assess_round(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Asse
     except Stop as end:
         if not end.details:
             raise
-        assessment = checkpoints.no_assessment(end.reason)
+        why = f"Failed to obtain self-assessment: {end.reason}"
+        assessment = checkpoints.Assessment(concerns=(why,), readable=True)
     course.line(POST, ok=assessment.met_commitment)
     met = assessment.met_commitment
     yield course.say("checkpoint.assessed", met_commitment=met, readable=assessment.readable)
@@ -174,12 +177,10 @@ def _by_model(course: "StepRun", now: "StepRound") -> Steps[str]:
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from _ask_judge(course, now)
     course.note(now)
-    if verdict.word == checkpoints.CONTINUE and not any(
-        map(checkpoints.is_of_policy, now.triggers)
-    ):
-        return ""
-    if verdict.word == checkpoints.CONTINUE:  # no judge overrules the policy's ruling on an output
-        return (yield from _by_person(course, now, OUTPUT.stored))
+    if verdict.word == checkpoints.CONTINUE:
+        # No judge overrules the policy's ruling on an output.
+        is_ruled = any(one.startswith(checkpoints.OF_POLICY) for one in now.triggers)
+        return (yield from _by_person(course, now, OUTPUT.stored)) if is_ruled else ""
     if verdict.word == checkpoints.HALT:
         yield course.say("step.halted", why=verdict.reason)
         sentence = f"halted by supervision: {verdict.reason}"
@@ -200,8 +201,8 @@ def _by_model(course: "StepRun", now: "StepRound") -> Steps[str]:
 def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Verdict]:
     """Ask the judge about the round, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.inputs(
-        commitment=course.commitment.as_json(),
-        assessment=now.assessment.as_json(),
+        commitment=asdict(course.commitment),
+        assessment=asdict(now.assessment),
         triggers=now.triggers,
         output=now.output,
         done=course.work.brief.as_models_see(course.work.calls_made),
@@ -210,7 +211,8 @@ def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Verdict
     guide = course.work.brief.guidance()
     request = Ask(f"{course.work.label}/judge", "judge", inputs, guide=guide)
     failed = "supervise phase: supervise: model call: "
-    text = yield from _text_by(course.work, request, phase=SUPERVISE, error=failed)
+    asking = answer_to(request, phase=SUPERVISE)
+    text = yield from _text_by(course.work, asking, phase=SUPERVISE, error=failed)
     verdict = checkpoints.read_verdict(text)
     course.line(SUPERVISE, ok=verdict.word == checkpoints.CONTINUE, verdict=verdict.word)
     yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
@@ -220,15 +222,17 @@ def _ask_judge(course: "StepRun", now: "StepRound") -> Steps[checkpoints.Verdict
 def _by_person(course: "StepRun", now: "StepRound", kind: str) -> Steps[str]:
     """Wait for a person to approve this output (""), correct it (their words) or deny it."""
     work = course.work
-    asked_why = checkpoints.question_of(now.verdict, now.triggers) if now.verdict else ""
-    now.question = asked_why or checkpoints.question_by_person(now.triggers)
+    now.question = checkpoints.question_of(now.verdict, now.triggers)
     course.note(now)
     if not work.brief.limits.inbox:
         sentence = f"AskHuman verdict but no HumanCh wired: {now.question}"
         raise work.stop("nobody_to_ask", sentence, phase=SUPERVISE)
     yield course.say("human.asked", about=kind, question=now.question)
     held = {**now.as_json(course), "kind": "output", "name": work.step.name}
-    decision = yield Escalate(f"{work.label}/person", kind, held, _ruling(kind, now))
+    by_person, by_judge = ("workflow.by_person", "output_review"), ("workflow.judge", "judge_asks")
+    of_whom = by_person if kind == OUTPUT.stored else by_judge
+    review = without_rule(*of_whom, now.question, risk=50 if now.triggers else 20)
+    decision = yield Escalate(f"{work.label}/person", kind, held, review)
     now.person = {key: decision[key] for key in ("decision", "by", "comment")}
     course.note(now)
     course.line(SUPERVISE, ok=decision["decision"] == "approved", person=decision["decision"])
@@ -241,22 +245,6 @@ def _by_person(course: "StepRun", now: "StepRound", kind: str) -> Steps[str]:
     if decision["decision"] == "expired":
         raise work.stop("escalation_expired", "nobody answered in time", phase=SUPERVISE)
     raise work.stop("denied_by_human", "denied by human", phase=SUPERVISE)
-
-
-def _ruling(kind: str, now: "StepRound") -> Json:
-    """Return a stand-in for a review when a person is asked about an output."""
-    by_person = {"rule": "workflow.by_person", "reason": "output_review"}
-    by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
-    deciding = {
-        **(by_person if kind == OUTPUT.stored else by_judge),
-        "verdict": "escalate",
-        "sentence": now.question,
-        "risk": 50 if now.triggers else 20,
-        "observed": None,
-        "limit": None,
-        "flip": "",
-    }
-    return {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
 
 
 # The EXECUTE phase of a workflow's step: one text, a dialogue with tools, agents, or a loop.
@@ -328,23 +316,16 @@ def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) 
     """Ask the executing agent. Return its text; an error ends the step at once."""
     guide = work.brief.guidance()
     request = Ask(f"{label}/execute", "executor", inputs, as_json=as_json, guide=guide)
-    text = yield from _text_by(work, request, phase=EXECUTE)
+    text = yield from _text_by(work, answer_to(request, phase=EXECUTE), phase=EXECUTE)
     return checkpoints.printable_text(text).strip()
 
 
-def _text_by(work: Work, request: Ask, *, phase: str, error: str = "") -> Steps[str]:
+def _text_by(work: Work, asking: Steps[str], *, phase: str, error: str = "") -> Steps[str]:
     """Return a model's text, or stop the step with a sentence that begins with `error`."""
     try:
-        return (yield from answer_to(request, phase=phase))
+        return (yield from asking)
     except Stop as end:
         raise work.stop(end.reason, f"{error}{end.reason}", phase=phase) from None
-
-
-def _proposal_by(work: Work, request: Ask) -> Steps[str]:
-    try:
-        return (yield from next_proposal(request, work.tools, phase=EXECUTE))
-    except Stop as end:
-        raise work.stop(end.reason, end.reason, phase=EXECUTE) from None
 
 
 def _with_tools(work: Work) -> Steps[str]:
@@ -365,7 +346,8 @@ def _with_tools(work: Work) -> Steps[str]:
         call = ""
         try:
             with expect_readable(step):
-                text = yield from _proposal_by(work, request)
+                asking = next_proposal(request, work.tools, phase=EXECUTE)
+                text = yield from _text_by(work, asking, phase=EXECUTE)
                 action = read_action(text, specs=work.brief.specs, proposable=allowed)
             if action["kind"] == "final":
                 return str(action["answer"])
@@ -481,8 +463,8 @@ class StepRound:
             "kind": step.kind,
             "mode": course.mode.word,
             "round": self.number,
-            "pre": {**pre, **commitment.as_json()},
-            "post": {**post, **self.assessment.as_json()},
+            "pre": {**pre, **asdict(commitment)},
+            "post": {**post, **asdict(self.assessment)},
             "triggers": self.triggers,
             "escalate": bool(self.triggers),
             "verdict": self.verdict.as_json() if self.verdict else None,
