@@ -171,7 +171,9 @@ def _is_undone(block: steps.Blocked, brief: Brief, notes: Notes) -> bool:
     back do not count, nor calls with terms that nobody named. For an unreadable reply: whether it
     names a tool that writes.
     """
-    if block.reason == _SENT_BACK or block.block["rule"] == steps.NOT_NAMED:
+    if block.reason == _SENT_BACK:
+        return False
+    if block.block["rule"] == steps.NOT_NAMED:
         return False
     if "action" in block.details:
         action = block.details["action"]
