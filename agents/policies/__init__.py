@@ -81,21 +81,20 @@ def judge(
 
 def _concerned(limits: Limits, action: Action) -> tuple[tuple[str, Rule], ...]:
     """Return the rules that apply to an action: a desk's own rules name their tools."""
-    known = rules_at(next(iter(limits.desks), ""))
-    rules = tuple(name for name in limits.rules if name != compat_0_2.RULE_OF_RECORDED_CASES)
-    checks = tuple(known.get(name, _missing) for name in rules)
-    return _of_tool(rules, checks, action.get("kind"), str(action.get("name")))
+    checks = tuple(map(rules_at(next(iter(limits.desks), "")).get, limits.rules))
+    return _of_tool(tuple(limits.rules), checks, action.get("kind"), str(action.get("name")))
 
 
 @lru_cache(1024)
 def _of_tool(
-    names: tuple[str, ...], checks: tuple[Rule, ...], kind: Any, tool: str
+    names: tuple[str, ...], checks: tuple[Rule | None, ...], kind: Any, tool: str
 ) -> tuple[tuple[str, Rule], ...]:
-    concerns = ((check, getattr(check, "concerns", None)) for check in checks)
+    concerns = [getattr(check, "concerns", None) for check in checks]
     return tuple(
-        (name, check)
-        for name, (check, concerned) in zip(names, concerns, strict=True)
-        if concerned is None or concerned(kind, tool)
+        (name, check or _missing)
+        for name, check, concerned in zip(names, checks, concerns, strict=True)
+        if name != compat_0_2.RULE_OF_RECORDED_CASES
+        and (concerned is None or concerned(kind, tool))
     )
 
 

@@ -40,9 +40,10 @@ class Curve:
         self.points = sorted({*range(0, step * _STEPS + 1, step), self.was, self.would})
         self.runs, self.asked = [0] * len(self.points), [0] * len(self.points)
 
-    def add(self, desk: str, proposals: Sequence[Proposal]) -> None:
-        """Count a run at each point, by its first flip there."""
-        seen = [(one, *self._see(one)) for one in proposals] if desk == self.desk else []
+    def add(self, desk: str, proposals: Sequence[Proposal | str]) -> None:
+        """Count a run at each point, by its first flip there. Texts are as in a FlipTable."""
+        known = [one for one in proposals if isinstance(one, Proposal)]
+        seen = [(one, *self._see(one)) for one in known] if desk == self.desk else []
         self.of.update({outcome(one.was) for one, observed, *_ in seen if observed is not None})
         for number, point in enumerate(self.points):
             for one, observed, within, over in seen:

@@ -1,26 +1,28 @@
 """What a draft would have done with the runs of the last days, judged again from what is stored."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db.models import Count, Q
 
 from agents.core.json_forms import Action
 from agents.core.limits import Limits
-from agents.core.redact import Pseudonyms
 from agents.core.requests import EffectState, Json
 from agents.core.reviews import CallTarget, ReviewResult
 from agents.engine.again import rulings_again
-from agents.models import Effect, Escalation, MaskedValue, Run, Step, Workspace
-from agents.models.runs import ValuesLocked, give_pseudonyms, naming, read_values, target_of
+from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.models.runs import target_of
 from agents.policies.curve import curve_of
 from agents.policies.flips import FlipTable, Proposal, concerned, untried
 from agents.sdk.values import BadArguments
 
+# By pattern and desk: both versions, and which actions they may judge otherwise.
+_Pair: TypeAlias = Callable[[str, str], tuple[Limits, Limits, Callable[[Action], bool] | None]]
 _TOGETHER = 100  # runs that are read at a time
 
 
@@ -37,8 +39,17 @@ def judge_period(
 
     `step` hears how many runs are done, and may raise.
     """
-    table, pairs, curve = FlipTable(), _Pairs(was, would), curve_of(was, would)
-    desks = [name for name in dict.fromkeys((*was.desks, *would.desks)) if pairs.differs_at(name)]
+
+    @cache
+    def pair(pattern: str, desk: str) -> Any:
+        before, after = was.of(pattern, desk), would.of(pattern, desk)
+        return before, after, concerned(desk, before, after)
+
+    known = {
+        desk: [pair(one, desk) for one in {"": 0, **_patterns(was, desk), **_patterns(would, desk)}]
+        for desk in {**was.desks, **would.desks}
+    }
+    desks = [desk for desk, pairs in known.items() if any(wanted for *_, wanted in pairs)]
     runs = Run.objects.filter(workspace=workspace, created_at__gte=since, created_at__lt=until)
     runs = runs.filter(desk__in=desks)
     emptied = runs.aggregate(
@@ -46,128 +57,85 @@ def judge_period(
         erased=Count("pk", filter=Q(archived_at=None, erased_at__isnull=False)),
     )
     whole = runs.filter(archived_at=None, erased_at=None).order_by("created_at", "pk")
-    keys = list(whole.values_list("pk", "pattern", "desk"))
+    keys = list(whole.values_list("pk", flat=True))
+    table, curve = FlipTable(), curve_of(was, would)
     for at in range(0, len(keys), _TOGETHER):
         step(at)
-        for stored in _read(keys[at : at + _TOGETHER], pairs):
-            before, after, _ = pairs.of(stored.run.pattern, stored.run.desk)
-            proposals = list(stored.proposals(before, after))
-            table.add(str(stored.run.pk), stored.run.desk, proposals)
+        for run, proposals in _read(keys[at : at + _TOGETHER], pair):
+            table.add(str(run.pk), run.desk, proposals)
             if curve:
-                curve.add(stored.run.desk, [one for one in proposals if type(one) is Proposal])
-    known = {"curve": curve and curve.as_json(), **pairs.limits_of_knowledge()}
-    return {**table.as_json(), **emptied, **known}
+                curve.add(run.desk, proposals)
+    both = [desk for desk in known if desk in was.desks and desk in would.desks]
+    found = [untried(desk, *limits) for desk in both for *limits, _ in known[desk]]
+    return {
+        **table.as_json(),
+        **emptied,
+        "curve": curve and curve.as_json(),
+        "gathered": [*dict.fromkeys(one for unknown, _ in found for one in unknown)],
+        "untried": [*dict.fromkeys(one for _, others in found for one in others)],
+    }
 
 
-class _Pairs:
-    """Two versions, for each pattern and desk, and which actions they may judge otherwise."""
-
-    def __init__(self, was: Limits, would: Limits) -> None:
-        self.was, self.would = was, would
-        self._known: dict[tuple[str, str], tuple[Limits, Limits, Any]] = {}
-
-    def of(self, pattern: str, desk: str) -> tuple[Limits, Limits, Callable[[Action], bool] | None]:
-        if (pattern, desk) not in self._known:
-            before, after = self.was.of(pattern, desk), self.would.of(pattern, desk)
-            self._known[pattern, desk] = before, after, concerned(desk, before, after)
-        return self._known[pattern, desk]
-
-    def may_differ(self, pattern: str, desk: str, action: Action) -> bool:
-        wanted = self.of(pattern, desk)[2]
-        return wanted is not None and wanted(action)
-
-    def differs_at(self, desk: str) -> bool:
-        return any(self.of(pattern, desk)[2] for pattern in self._patterns(desk))
-
-    def limits_of_knowledge(self) -> dict[str, Json]:
-        """Return the labels of what is not known from what is stored, and of what is not tried."""
-        both = [desk for desk in self.was.desks if desk in self.would.desks]
-        found = [
-            untried(desk, *self.of(pattern, desk)[:2])
-            for desk in both
-            for pattern in self._patterns(desk)
-        ]
-        return {
-            "gathered": [*dict.fromkeys(one for unknown, _ in found for one in unknown)],
-            "untried": [*dict.fromkeys(one for _, others in found for one in others)],
-        }
-
-    def _patterns(self, desk: str) -> Iterable[str]:
-        held = [one.part_of(desk, "patterns") for one in (self.was, self.would)]
-        return dict.fromkeys(("", *held[0], *held[1]))
+def _patterns(limits: Limits, desk: str) -> Json:
+    return limits.part_of(desk, "patterns")
 
 
-@dataclass
-class _Stored:
-    """What is stored of one run: its steps, its requests by review, and what was paid."""
+def _read(keys: Sequence[UUID], pair: _Pair) -> Iterator[tuple[Run, list[Proposal | str]]]:
+    """Yield the runs whose proposals may be judged otherwise, with those; nothing else is read."""
 
-    run: Run
-    steps: list[Step] = field(default_factory=list)
-    requests: dict[str, Escalation] = field(default_factory=dict)
-    paid: list[Effect] = field(default_factory=list)
-    values: list[MaskedValue] = field(default_factory=list)
+    def is_wanted(asked: Json, pattern: str, desk: str) -> bool:
+        may_differ = pair(pattern, desk)[2]
+        # What a person had approved before is no proposal.
+        return not asked.get("granted") and bool(may_differ and may_differ(asked.get("action", {})))
 
-    def proposals(self, was: Limits, would: Limits) -> Iterator[Proposal | str]:
-        """Yield what its agent proposed."""
-        for step, ruled in rulings_again(self.run, self.steps, was, would):
-            yield ruled if isinstance(ruled, str) else self._proposal(step, *ruled)
-
-    def _proposal(
-        self, step: Step, then: ReviewResult, was: ReviewResult, would: ReviewResult
-    ) -> Proposal:
-        held = self.requests.get(step.key) if then.decision == "escalate" else None
-        target = CallTarget()
-        with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
-            target = target_of(self.run, step.asked["action"])
-        mine = [
-            one.amount_minor or 0
-            for one in self.paid
-            if one.review_id == step.pk or (held and one.escalation_id == held.pk)
-        ]
-        return Proposal(
-            position=step.position,
-            tool=str(step.asked["action"].get("name") or ""),
-            was=was,
-            would=would,
-            currency=target.currency,
-            asked=target.amount_minor or 0,
-            granted=(held and held.granted_minor) or 0,
-            executed=sum(mine),
-            people=held.state if held else "",
+    reviews = Step.objects.filter(run__in=keys, kind="review", ended_at__isnull=False)
+    about = reviews.values_list("pk", "asked", "run__pattern", "run__desk")
+    wanted = [key for key, asked, pattern, desk in about if is_wanted(asked, pattern, desk)]
+    steps: dict[UUID, list[Step]] = defaultdict(list)
+    for step in Step.objects.filter(pk__in=wanted).order_by("position"):
+        steps[step.run_id].append(step)
+    # The first of a review: a later one asks for the outcome of the call.
+    requests = Escalation.objects.filter(run__in=list(steps)).order_by("-pk")
+    states = requests.values_list("run", "review__key", "pk", "state", "granted_minor")
+    held = {(key, review): request for key, review, *request in states}
+    paid: dict[UUID, list[Any]] = defaultdict(list)
+    effects = Effect.objects.filter(run__in=list(steps), state=EffectState.DONE)
+    for key, *effect in effects.values_list("run", "review", "escalation", "amount_minor"):
+        paid[key].append(effect)
+    runs = Run.objects.filter(pk__in=list(steps)).prefetch_related("policy")
+    for run in runs.order_by("created_at", "pk"):
+        before, after, _ = pair(run.pattern, run.desk)
+        yield (
+            run,
+            [
+                ruled
+                if isinstance(ruled, str)
+                else _proposal(run, step, ruled, held.get((run.pk, step.key)), paid[run.pk])
+                for step, ruled in rulings_again(run, steps[run.pk], before, after)
+            ],
         )
 
 
-def _read(keys: Sequence[tuple[UUID, str, str]], pairs: _Pairs) -> Iterator[_Stored]:
-    """Yield what is stored of the runs whose proposals may be judged otherwise, and only that."""
-    places = {key: (pattern, desk) for key, pattern, desk in keys}
-    reviews = Step.objects.filter(run__in=places, kind="review", ended_at__isnull=False)
-    # What a person had approved before is no proposal.
-    wanted = {
-        step: run
-        for step, run, asked in reviews.values_list("pk", "run", "asked")
-        if not asked.get("granted") and pairs.may_differ(*places[run], asked.get("action", {}))
-    }
-    rows = Run.objects.filter(pk__in={*wanted.values()}).prefetch_related("policy")
-    known = {run.pk: _Stored(run) for run in rows}
-    of_runs: Json = {"run__in": list(known)}
-    for step in Step.objects.filter(pk__in=wanted).order_by("run", "position"):
-        known[step.run_id].steps.append(step)
-    # The first of a review: a later one asks for the outcome of the call.
-    asked = Escalation.objects.only("run", "review", "state", "granted_minor")
-    for held in asked.filter(**of_runs).order_by("pk"):
-        known[held.run_id].requests.setdefault(held.review.get("key", ""), held)
-    for effect in Effect.objects.filter(**of_runs, state=EffectState.DONE).order_by("pk"):
-        known[effect.run_id].paid.append(effect)
-    for row in MaskedValue.objects.filter(**of_runs).order_by("pk"):
-        known[row.run_id].values.append(row)
-    for key in places:
-        if stored := known.get(key):
-            _give_values(stored.run, stored.values)
-            yield stored
-
-
-def _give_values(run: Run, rows: Sequence[MaskedValue]) -> None:
-    """Let a run use its values without a query. Without their key, judging says so."""
-    with suppress(ValuesLocked):
-        values = dict(read_values(run.workspace_id, rows))
-        give_pseudonyms(run, Pseudonyms(naming(run.workspace_id), values))
+def _proposal(
+    run: Run, step: Step, ruled: Sequence[ReviewResult], held: Any, paid: list[Any]
+) -> Proposal:
+    then, was, would = ruled
+    request, people, granted = held if held and then.decision == "escalate" else (None, "", 0)
+    target = CallTarget()
+    with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
+        target = target_of(run, step.asked["action"])
+    return Proposal(
+        position=step.position,
+        tool=str(step.asked["action"].get("name") or ""),
+        was=was,
+        would=would,
+        currency=target.currency,
+        asked=target.amount_minor or 0,
+        granted=granted or 0,
+        executed=sum(
+            minor or 0
+            for review, by, minor in paid
+            if review == step.pk or (request and by == request)
+        ),
+        people=people,
+    )
