@@ -287,13 +287,13 @@ def following_of(escalation: Escalation) -> Following | None:
     follows = f"The step{'s' * (len(later) > 1)} {names} follow{'s' * (len(later) == 1)}."
     if not later:
         use = "Use this draft as the result: nothing is paid or sent"
-        note, button = "It is the last step.", "Use it and end the run"
+        note, button = f"{escalation.run.opener} gets the result.", "Use it as the result"
     elif not acts:
         note = f"{follows} Nothing is paid or sent there."
     elif any(mode is Supervision.BY_PERSON for _, mode in later):
         note = f"{follows} A person is asked again. The policy can still stop it."
     else:
-        note = f"{follows} No person is asked unless a rule or a judge wants it."
+        note = f"{follows} No person is asked again unless a check finds a problem."
     return Following(note, Answer(APPROVE, "Use it", use, button))
 
 

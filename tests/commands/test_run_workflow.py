@@ -26,7 +26,7 @@ def test_a_person_corrects_from_the_command_line() -> None:
 
     decided = command("decide", held, "--approve", "--correction", "Shorter.", "--as", "rita")
 
-    told = f"request {held} adjusted\nApprove the result of the step memo: "
+    told = f"request {held} adjusted\nApprove the agent’s “memo”: "
     told += "rita sent the draft back with instructions.\n"
     assert (decided.code, decided.out) == (0, told)
     run = go(Run.objects.get())

@@ -40,7 +40,7 @@ ASKED = (  # what cards ask for, and runs came to
     "Refund USD 1,200.00 to Anna",
     "Use this draft",
     "Enter Atelier Sommer as the payee P-105",
-    "A person is asked: Approve the result of the step memo",
+    "A person is asked: Approve the agent’s “memo”",
 )
 # Reviews that today's program judges otherwise than 0.2.0 did, and in what: it asks for no reason,
 # and a brief says more.

@@ -89,7 +89,7 @@ def memo(customer: int) -> list[Step]:
     """Return what is said where two agents argue and a third sums up."""
     sides = {"for": "The customer has been loyal.", "against": "The terms are clear."}
     fields = '{"recommendation": "keep to the terms", "amount": 0}'
-    sides_text = "\n".join(f"{side}: {text}" for side, text in sides.items())
+    sides_text = "\n".join(f"{side.capitalize()}: {text}" for side, text in sides.items())
     text = f"{sides_text}\nRecommendation: keep to the terms.\n\n{fields}"
     return [_facts(customer), Step("memo", text, agents=sides)]
 
