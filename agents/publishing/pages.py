@@ -1,9 +1,9 @@
 """The policy that runs follow, in words, and who published it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -11,7 +11,6 @@ from django.shortcuts import render
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Role, Team, Workspace
-from agents.policies.words import RuleLine
 from agents.publishing import words
 from agents.publishing.faults import missing_rules
 from agents.publishing.versions import readable
@@ -36,11 +35,15 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     workspaces = sorted((part.workspace for part in mine), key=lambda one: one.pk)
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     role = next(part.role for part in mine if part.workspace_id == workspace.pk)
-    may_audit = role in access.AUDITS
+    may_audit, is_admin = role in access.AUDITS, role == Role.ADMIN
     version = _version(workspace, request.GET.get("version", ""))
-    whole, text = show(workspace, version), request.GET.get("find", "").strip()[:100]
-    parts = [(one.name, one.title) for one in whole.desks]
-    parts += [(topic, topic) for topic, _ in whole.topics]
+    is_published, teams = version == workspace.policy, team_names(workspace.pk)
+    limits, text = readable_limits(version, teams), request.GET.get("find", "").strip()[:100]
+    topics = words.lines(limits) if limits else []
+    desks = words.desk_parts(limits) if limits else []
+    events = _publications(workspace)
+    history = _history(workspace, events, teams)
+    parts = [*((one.name, one.title) for one in desks), *((topic, topic) for topic, _ in topics)]
     part = request.GET.get("part", parts[0][0] if parts else "")
     against = request.GET.get("against", "") if may_audit else ""
     other = _version(workspace, against) if against else None
@@ -48,26 +51,32 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
-        "shown": _narrow(whole, text) if text else _only(whole, part),
+        "workspace": workspace,
+        "version": version,
+        "is_published": is_published,
+        "topics": _topics(topics, text) if text else [one for one in topics if one[0] == part],
+        "desks": _desks(desks, text) if text else [one for one in desks if one.name == part],
+        "history": history,
+        "has_older": len(events) > PUBLISHED,
         "parts": parts,
         "part": part,
         "may_audit": may_audit,
-        "has_history": part == "history" or not whole.topics,
-        "has_rules": bool(whole.desks),
+        "has_history": part == "history" or not topics,
+        "has_rules": bool(desks),
         "other": other,
         "against": against,
         "between": words.differences(old, new) if old and new else [],
-        "numbers": sorted({one.number for one in whole.history if one.version}),
-        "newest": whole.newest if may_audit else None,
-        "is_readable": bool(whole.topics),
+        "numbers": sorted({one["number"] for one in history if one["version"]}),
+        "newest": history[0] if history and may_audit else None,
+        "is_readable": bool(topics),
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
         "trials": workspace.trials.exclude(outcome=None).select_related("by").order_by("-pk")[:5]
         if may_audit
         else [],
         "sentence": sentence,
-        "may_draft": role == Role.ADMIN,
+        "may_draft": is_admin,
         "missing": [fault for *_, fault in missing_rules(new)]
-        if new and role == Role.ADMIN and whole.is_published
+        if new and is_admin and is_published
         else [],
         "find": text,
     }
@@ -87,97 +96,34 @@ def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
     return version
 
 
-# One version in words, and the workspace's publications.
+# One version in words, narrowed to the limits and rules that contain all words of a text.
 
 
-@dataclass(frozen=True)
-class _Publication:
-    version: PolicyVersion | None  # None: the version is gone
-    number: int
-    by: str  # "": the workspace was created with it
-    at: datetime
-    changes: Sequence[words.LimitDifference]
-    note: str  # why there are no changes to show, or ""
-    why: str  # in the words of who published it; ""
-    asked_by: str  # the admin who asked a second one to publish it; ""
+def _has(text: str, *parts: str) -> bool:
+    return all(word in " ".join(parts).casefold() for word in text.casefold().split())
 
 
-@dataclass(frozen=True)
-class _VersionPage:
-    """One version in words, and the workspace's publications, newest first."""
-
-    workspace: Workspace
-    version: PolicyVersion | None  # None: the workspace has no policy
-    is_published: bool  # new runs follow it
-    topics: Sequence[tuple[str, Sequence[words.LimitLine]]]  # [] if the version cannot be read
-    desks: Sequence[words.DeskPart]
-    history: Sequence[_Publication]
-    has_older: bool
-
-    @property
-    def newest(self) -> _Publication | None:
-        return self.history[0] if self.history else None
+def _limits_with(text: str, limits: Sequence[words.LimitLine]) -> list[words.LimitLine]:
+    return [one for one in limits if _has(text, one.name, one.means, one.value)]
 
 
-def show(workspace: Workspace, version: PolicyVersion | None) -> _VersionPage:
-    """Return a version of a workspace's policy for the page, in four queries."""
-    events = _publications(workspace)
-    numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
-    rows = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
-    versions = {one.number: one for one in rows}
-    teams = team_names(workspace.pk)
-    limits = readable_limits(version, teams)
-    pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
-    return _VersionPage(
-        workspace=workspace,
-        version=version,
-        is_published=version is not None and version.pk == workspace.policy_id,
-        topics=words.lines(limits) if limits else [],
-        desks=words.desk_parts(limits) if limits else [],
-        history=[_publication(event, before, versions, teams) for event, before in pairs][
-            :PUBLISHED
-        ],
-        has_older=len(events) > PUBLISHED,
-    )
+def _topics(
+    topics: Sequence[tuple[str, Sequence[words.LimitLine]]], text: str
+) -> list[tuple[str, list[words.LimitLine]]]:
+    return [(topic, found) for topic, of in topics if (found := _limits_with(text, of))]
 
 
-def _only(shown: _VersionPage, part: str) -> _VersionPage:
-    """Return a version with one desk or topic."""
-    return replace(
-        shown,
-        topics=[(topic, of) for topic, of in shown.topics if topic == part],
-        desks=[desk for desk in shown.desks if desk.name == part],
-    )
+def _desks(desks: Sequence[words.DeskPart], text: str) -> list[words.DeskPart]:
+    found = []
+    for desk in desks:
+        limits = _limits_with(text, desk.limits)
+        rules = [one for one in desk.rules if _has(text, one.title, one.sentence, one.rule)]
+        if limits or rules:
+            found.append(replace(desk, limits=limits, rules=rules))
+    return found
 
 
-def _narrow(shown: _VersionPage, text: str) -> _VersionPage:
-    """Return a version with only the limits and rules that contain all words of a text."""
-    wanted = text.casefold().split()
-
-    def has(*parts: str) -> bool:
-        return all(word in " ".join(parts).casefold() for word in wanted)
-
-    def rules_of(rules: Sequence[RuleLine]) -> list[RuleLine]:
-        return [one for one in rules if has(one.title, one.sentence, one.rule)]
-
-    topics = [
-        (topic, [one for one in of if has(one.name, one.means, one.value)])
-        for topic, of in shown.topics
-    ]
-    desks = [
-        replace(
-            desk,
-            limits=[one for one in desk.limits if has(one.name, one.means, one.value)],
-            rules=rules_of(desk.rules),
-        )
-        for desk in shown.desks
-    ]
-    return replace(
-        shown,
-        topics=[(topic, of) for topic, of in topics if of],
-        desks=[desk for desk in desks if desk.limits or desk.rules],
-        history=[],
-    )
+# The workspace's publications.
 
 
 def _publications(workspace: Workspace) -> list[Event]:
@@ -197,23 +143,27 @@ def _has_number(facts: Mapping[str, object]) -> bool:
     return isinstance(number, int) and 0 < number < 2**31
 
 
-def _publication(
-    event: Event, before: Event | None, versions: dict[int, PolicyVersion], teams: Mapping[str, str]
-) -> _Publication:
-    version = versions.get(event.facts["number"])
-    new = readable_limits(version, teams)
-    old = readable_limits(versions.get(before.facts["number"]), teams) if before else None
-    changes, note = [], ""
-    if before is None:
-        note = "Initial version."
-    elif new is None or old is None:
-        note = "This release cannot read one of the two versions, so what changed is not known."
-    else:
-        changes = words.differences(old, new)
-        note = "" if changes else "No limit changed."
-    why, asked_by = (str(event.facts.get(name) or "") for name in ("why", "asked_by"))
-    about = (version, event.facts["number"], event.actor, event.at, changes, note)
-    return _Publication(*about, why, asked_by)
+def _history(
+    workspace: Workspace, events: Sequence[Event], teams: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the newest publications, each with what it changed."""
+    numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
+    rows = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
+    versions = {one.number: one for one in rows}
+    found = []
+    for event, before in zip_longest(events[:PUBLISHED], events[1 : PUBLISHED + 1]):
+        version = versions.get(event.facts["number"])  # None: it is gone
+        new = readable_limits(version, teams)
+        old = readable_limits(versions.get(before.facts["number"]), teams) if before else None
+        changes = words.differences(old, new) if old and new else []
+        note = "No limit changed."
+        if before is None:
+            note = "Initial version."
+        elif new is None or old is None:
+            note = "This release cannot read one of the two versions, so what changed is not known."
+        about = {**event.facts, "version": version, "by": event.actor, "at": event.at}
+        found.append({**about, "changes": changes, "note": note})
+    return found
 
 
 def team_names(workspace: int) -> dict[str, str]:
