@@ -589,6 +589,11 @@ class DraftTrial(Job):
     def since(self) -> datetime:
         return self.asked_at - timedelta(days=self.days)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Tell whether its draft was changed afterwards."""
+        return self.draft is not None and self.draft.document != self.document
+
 
 class Book(models.Model):
     """The business data that a workspace's runs act on, or a copy for a demo.

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.decisions import Tier
-from agents.core.limits import LIMITS, BadPolicy, Limits, read_limits, strict
+from agents.core.limits import LIMITS, Limits, strict
 from agents.core.money import MAX_MINOR, is_currency
 from agents.core.redact import TREATMENTS
 from agents.core.requests import Json
@@ -25,7 +25,7 @@ from agents.publishing.faults import new_faults
 from agents.publishing.pages import show_policy
 from agents.publishing.tier_lines import COUNT_FORM, FORM, CountLines, TierLines
 from agents.publishing.trial_pages import headline
-from agents.publishing.versions import admins_of, needs_second, readable
+from agents.publishing.versions import admins_of, limits_of, needs_second, readable
 from agents.publishing.words import CAPS, MASKED, WORDS, differences
 from agents.sdk.adjustments import BadPatch, OpenField
 from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
@@ -113,16 +113,14 @@ class _Field:
     group: str
     label: str
     help: str
-    value: Json
-    open: (
-        OpenField | TierLines | CountLines | None
-    )  # None: a switch, whose value is whether the name is in force
+    open: OpenField | TierLines | CountLines | None = None  # None: a switch
+    is_on: bool = False  # of a switch: whether the name is in force
     locked: str = ""  # why a rule cannot be switched off
 
     @property
     def text(self) -> str:
         """Return what its control holds; of a switch that is on, "on"."""
-        return self.open.text(self.open.typed) if self.open else "on" if self.value else ""
+        return self.open.text(self.open.typed) if self.open else "on" if self.is_on else ""
 
 
 def fields_of(document: Json) -> list[_Field]:
@@ -136,74 +134,59 @@ def fields_of(document: Json) -> list[_Field]:
 
 
 _MOST_FIELDS = 40  # of a form, which has a few of its own
+_About: TypeAlias = tuple[str, str, str, str]  # a field's name, group, label and help
 
 
-def _fields_of(document: Json) -> list[_Field]:
+def _fields_of(document: Json) -> Iterator[_Field]:
     desks = {name: part for name, part in document.get("desks", {}).items() if name in DESKS}
-    return [
-        *(
-            one
-            for name, part in desks.items()
-            for one in (
-                *_limits(DESKS[name], part),
-                *_caps(name, part),
-                *_tiers(name, part, document.get("tiers") or {}),
-                *_console(
-                    f"desks.{name}.",
-                    f"{desk_title(name)}, tools",
-                    {**dict.fromkeys(_COUNTS), **part},
-                    name,
-                ),
-                *_switches(name, part),
-            )
-        ),
-        *(
-            one
-            for name, part in desks.items()
-            for pattern, own in part.get("patterns", {}).items()
-            for one in _console(
-                f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}", own, name
-            )
-        ),
-        *(
-            one
-            for topic, words in WORDS.items()
-            for one in _console(
-                "policy.", topic, {key: document.get(key, it.default) for key, it in words.items()}
-            )
-        ),
-    ]
+    for name, part in desks.items():
+        yield from _limits(DESKS[name], part)
+        yield from _caps(name, part)
+        yield from _tiers(name, part, document.get("tiers") or {})
+        own = {**dict.fromkeys(_COUNTS), **part}
+        yield from _console(f"desks.{name}.", f"{desk_title(name)}, tools", own, name)
+        yield from _switches(name, part)
+    for name, part in desks.items():
+        for pattern, own in part.get("patterns", {}).items():
+            place, group = f"desks.{name}.patterns.{pattern}.", f"{desk_title(name)}, {pattern}"
+            yield from _console(place, group, own, name)
+    for topic, words in WORDS.items():
+        held = {key: document.get(key, one.default) for key, one in words.items()}
+        yield from _console("policy.", topic, held)
 
 
 def _console(place: str, group: str, held: Mapping[str, Json], desk: str = "") -> Iterator[_Field]:
     """Yield the console's limits but tiers; switches are a desk's `off`."""
     for key in [key for key in held if key in LIMITS and LIMITS[key].label]:
         one, value, name = LIMITS[key], held[key], f"{place}{key}"
+        about = name, group, one.label, one.help
         if isinstance(value, bool):
-            yield _Field(name, group, one.label, one.help, value, None)
+            yield _Field(*about, is_on=value)
         elif isinstance(value, int):
             unit = {"type": "integer", "unit": one.unit}
-            bounds = (one.least or 0, MAX_MINOR)
-            opened = OpenField(name, "number", unit, value, value, *bounds, called=one.label)
-            yield _Field(name, group, one.label, one.help, value, opened)
+            yield _opened(about, "number", unit, value, least=one.least or 0, most=MAX_MINOR)
         elif isinstance(value, list | tuple) and name != f"desks.{desk}.off":
             among = (*tools_at(desk),) if desk and key != "late" else ()
-            known: dict[str, Any] = {"least": 0, "most": 100, "choices": among, "called": one.label}
-            opened = OpenField(name, "lines", _NAMES, [*value], [*value], **known)
-            yield _Field(name, group, one.label, one.help, value, opened)
+            yield _opened(about, "lines", _NAMES, [*value], least=0, most=100, choices=among)
         elif key in _COUNTS:
             counted = CountLines(name, one.label, value or {}, tools_at(desk))
-            yield _Field(name, group, one.label, f"{one.help} {COUNT_FORM}", value, counted)
+            yield _Field(name, group, one.label, f"{one.help} {COUNT_FORM}", counted)
         elif key == "redaction" and isinstance(value, dict):
             for kind, treatment in value.items():
                 label = f"{MASKED[kind][0].upper()}{MASKED[kind][1:]}"
-                asked: dict[str, Any] = {"choices": TREATMENTS, "called": label}
-                opened = OpenField(f"{name}.{kind}", "choice", {}, treatment, treatment, **asked)
-                yield _Field(opened.name, group, opened.label, one.help, treatment, opened)
+                of_kind = f"{name}.{kind}", group, label, one.help
+                yield _opened(of_kind, "choice", {}, treatment, choices=TREATMENTS)
 
 
 _COUNTS = ("tool_calls", "tool_repeats")
 _NAMES: Json = {"type": "array", "items": {"type": "string"}}
+
+
+def _opened(about: _About, kind: str, schema: Json, value: Any, **more: Any) -> _Field:
+    """Return a field; `more` has its bounds, and the typed value if it is another."""
+    name, _, label, _ = about
+    known = {"typed": value, "called": label, **more}
+    return _Field(*about, OpenField(name, kind, schema, value, **known))
 
 
 def _tiers(desk: str, part: Mapping[str, Json], held: Mapping[str, Json]) -> Iterator[_Field]:
@@ -212,59 +195,54 @@ def _tiers(desk: str, part: Mapping[str, Json], held: Mapping[str, Json]) -> Ite
         tiers = tuple(Tier(**one) for one in of.get(currency, ()))
         opened = TierLines(f"policy.tiers.{desk}.{currency}", currency, tiers)
         group = f"{desk_title(desk)}, approvers"
-        yield _Field(opened.name, group, LIMITS["tiers"].label, FORM, None, opened)
+        yield _Field(opened.name, group, LIMITS["tiers"].label, FORM, opened)
 
 
 def _limits(desk: Desk, part: Mapping[str, Json]) -> Iterator[_Field]:
     held, kind = part.get("limits", {}), desk.limits_type
     for one in desk.limit_fields:
-        value = held.get(one.name, one.default)
+        value, most = held.get(one.name, one.default), one.most
         try:
             typed = getattr(read_stored(kind, {one.name: value}), one.name) if kind else None
         except BadValue:
             continue
-        name, schema = f"desks.{desk.name}.limits.{one.name}", {**one.schema, "unit": one.unit}
-        known = {"schema": schema, "value": value, "typed": typed, "called": one.label}
+        opens = "money" if is_currency(one.unit) else "number"
+        least: int | Money = 0
         if isinstance(typed, Money):
-            most = one.most or Money(MAX_MINOR, typed.currency)
-            known |= {"kind": "money", "least": Money(0, typed.currency), "most": most}
-        elif type(typed) is not bool and isinstance(typed, int):
-            is_money = is_currency(one.unit)
-            most = MAX_MINOR if one.most is None else one.most
-            known |= {"kind": "money" if is_money else "number", "least": 0, "most": most}
+            opens, least = "money", Money(0, typed.currency)
+            most = most or Money(MAX_MINOR, typed.currency)
         elif isinstance(typed, tuple):
-            known |= {"kind": "lines", "typed": list(typed), "least": 0, "most": 100}
-        else:
+            opens, typed, most = "lines", list(typed), 100
+        elif isinstance(typed, bool) or not isinstance(typed, int):
             continue
-        opened = OpenField(name, **known)
-        yield _Field(name, desk_title(desk.name), one.label, one.help, value, opened)
+        elif most is None:
+            most = MAX_MINOR
+        about = f"desks.{desk.name}.limits.{one.name}", desk_title(desk.name), one.label, one.help
+        schema = {**one.schema, "unit": one.unit}
+        yield _opened(about, opens, schema, value, typed=typed, least=least, most=most)
 
 
 def _caps(desk: str, part: Mapping[str, Json]) -> Iterator[_Field]:
     for currency, held in part.get("caps", {}).items():
+        group = f"{desk_title(desk)}, {currency} per day (UTC)"
+        unit = {"type": "integer", "unit": currency}
         for key, minor in held.items():
-            name = f"desks.{desk}.caps.{currency}.{key}"
-            unit = {"type": "integer", "unit": currency}
-            opened = OpenField(name, "money", unit, minor, minor, 0, MAX_MINOR, called=CAPS[key])
-            group = f"{desk_title(desk)}, {currency} per day (UTC)"
-            yield _Field(name, group, CAPS[key], "", minor, opened)
+            about = f"desks.{desk}.caps.{currency}.{key}", group, CAPS[key], ""
+            yield _opened(about, "money", unit, minor, least=0, most=MAX_MINOR)
 
 
 def _switches(desk: str, part: Mapping[str, Json]) -> Iterator[_Field]:
     """Yield the tools and rules of a desk that an admin may switch, with those that are off."""
-    own, off = DESKS[desk].part(), part.get("off", ())
+    own, off, title = DESKS[desk].part(), part.get("off", ()), desk_title(desk)
     for tool in part.get("tools", ()):
-        name = f"desks.{desk}.tools.{tool}"
-        yield _Field(
-            name, f"{desk_title(desk)}, tools", tool_title(tool), "", tool not in off, None
-        )
+        about = f"desks.{desk}.tools.{tool}", f"{title}, tools", tool_title(tool), ""
+        yield _Field(*about, is_on=tool not in off)
     rules = part.get("rules", ())
     here = strict({desk: {**part, "patterns": {}}}).of("", desk)
     for rule in dict.fromkeys((*rules, *own["rules"])):
-        title, sentence = words_of(rule)
         why = floor_of(DESKS[desk], rule, here) if rule in rules else ""
-        name, group = f"desks.{desk}.rules.{rule}", f"{desk_title(desk)}, rules"
-        yield _Field(name, group, title, sentence, rule in rules, None, why)
+        about = f"desks.{desk}.rules.{rule}", f"{title}, rules", *words_of(rule)
+        yield _Field(*about, is_on=rule in rules, locked=why)
 
 
 def _read(document: Json, fields: list[_Field], given: QueryDict) -> tuple[Json, dict[str, str]]:
@@ -304,7 +282,7 @@ def _switch(document: Json, field: _Field, *, is_on: bool) -> None:
     """Switch a tool on or off, or a rule, or a limit that is yes or no."""
     top, desk, what, name = (*field.name.split(".", 3), "", "")[:4]
     if top == "policy" or what == "patterns":
-        if is_on != field.value:
+        if is_on != field.is_on:
             set_value(document, field, is_on)
         return
     part = document["desks"][desk]
@@ -327,8 +305,11 @@ def _draft(
 ) -> HttpResponse:
     user, in_force = access.person(request), readable(held.workspace.policy)
     typed = request.POST if typed is None else typed
-    limits, unreadable = _limits_of(held.document)
-    faults = dict(bad or {})
+    limits, faults, others = None, dict(bad or {}), list[str]()
+    try:
+        limits = limits_of(held.document)
+    except Refused as no:
+        others = [str(no)]
     for one in new_faults(limits, in_force) if limits else ():
         faults.setdefault(one.field, one.sentence)
     base, stale = readable(held.base), drafts.is_stale(held)
@@ -348,7 +329,7 @@ def _draft(
         "parts": parts,
         "part": part,
         "fields": rows,
-        "others": [unreadable] * bool(unreadable) + list(faults.values()),
+        "others": [*others, *faults.values()],
         "sentence": sentence,
         "stale": stale,
         "theirs": differences(base, in_force) if stale and base and in_force else [],
@@ -361,7 +342,6 @@ def _draft(
         "longest": drafts.LONGEST,
         "trial": (trial := tried.select_related("by").order_by("-pk").first()),
         "tried": trial and headline(trial),
-        "is_changed": trial and trial.document != held.document,
     }
     return render(request, "policy/draft.html", shown, status=status)
 
@@ -374,10 +354,3 @@ def _example(in_force: Limits, limits: Limits) -> dict[str, Any] | None:
     rulings = [(*RULING_ROLES[one.decision], one.deciding.sentence) for one in judged]
     named = zip(("In force", "This draft"), rulings, strict=True)
     return {"name": case.name, "desk": desk_title(case.desk), "rulings": list(named)}
-
-
-def _limits_of(document: Json) -> tuple[Limits | None, str]:
-    try:
-        return read_limits(document), ""
-    except BadPolicy as error:
-        return None, str(error)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -40,26 +40,21 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a trial to the admins and auditors of its workspace."""
     user = access.person(request)
     held = access.trial_for(user, pk, access.SEE_TRIALS)
-    outcome, base = held.outcome or {}, readable(held.policy)
-    try:
+    outcome, base, tried = held.outcome or {}, readable(held.policy), None
+    with suppress(BadPolicy):
         tried = read_limits(held.document)
-    except BadPolicy:
-        tried = None
-    is_admin = access.membership(user, held.workspace_id).role == Role.ADMIN
     shown = {
         "nav": "policy",
         "trial": held,
-        "failed": outcome.get("failed", ""),
-        "is_judged": "rows" in outcome,
         "days": DAYS,
-        "is_admin": is_admin,
-        "is_changed": held.draft and held.draft.document != held.document,
+        "is_admin": access.membership(user, held.workspace_id).role == Role.ADMIN,
         "changes": differences(base, tried) if base and tried else [],
     }
     if "rows" in outcome:
         shown |= {
             "headline": (told := headline(held)),
             "said": (said := " ".join(_said(held, outcome))),
+            "is_judged": True,
             "rows": [_row(row) for row in outcome["rows"]],
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
             "sums": _sums_by_currency(outcome["rows"]),
@@ -77,9 +72,9 @@ def walk_run(request: HttpRequest, pk: int, run: UUID) -> HttpResponse:
     ours = Run.objects.select_related("workspace", "policy")
     found = get_object_or_404(ours, pk=run, workspace=held.workspace)
     reviews, why = walk(found, held.document)
-    rows = [_reviewed(found, step, ruled) for step, ruled in reviews]
-    shown = {"nav": "policy", "trial": held, "run": found, "rows": rows, "why": why}
-    shown["last"] = sum(one["would"] is not None for one in rows)
+    shown = {"nav": "policy", "trial": held, "run": found, "why": why}
+    shown["rows"] = [_reviewed(found, step, ruled) for step, ruled in reviews]
+    shown["last"] = sum(ruled is not None for _, ruled in reviews)
     return render(request, "policy/walk.html", shown)
 
 
@@ -150,32 +145,23 @@ def _call(tool: str, desk: str) -> str:
 
 
 def _row(row: Json) -> dict[str, Any]:
+    """Return a row in words; its sums stay numbers."""
     people = ", ".join(f"{count:,} {_people(did)}" for did, count in row["people"].items())
     rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
-    return {**_sums(row), **_words_of(row), "rule": rule, "runs": row["runs"], "people": people}
-
-
-def _words_of(row: Json) -> dict[str, Any]:
     was, would = CHIPS["trial"][row["was"]], CHIPS["trial"][row["would"]]
-    return {"call": _call(row["tool"], row["desk"]), "was": was, "would": would}
+    said = {"call": _call(row["tool"], row["desk"]), "rule": rule, "people": people}
+    return {**row, **said, "was": was, "would": would}
 
 
 def _people(did: str) -> str:
     return _PEOPLE.get(did, did.replace("_", " "))
 
 
-def _sums(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the three sums of a row, or of a currency, in words."""
-    of = row["currency"]
-    said = {name: format_money(row[name], of) if of and row[name] else "none" for name in _SUMS}
-    return {"currency": of, **said}
-
-
-def _sums_by_currency(rows: list[Json]) -> list[dict[str, str]]:
+def _sums_by_currency(rows: list[Json]) -> list[tuple[str, Counter[str]]]:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         sums[row["currency"]].update({name: row[name] for name in _SUMS})
-    return [_sums({**sums[one], "currency": one}) for one in sorted(sums) if one]
+    return sorted(one for one in sums.items() if one[0])
 
 
 def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]:
@@ -197,14 +183,14 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
             point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
             point["more"] = _a_day(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
-    names = {one.name: one.label for one in DESKS[kept["desk"]].limit_fields}
-    numbers = {one["at"]: number for number, one in enumerate(points)}
+    names = {one.name: one.label for one in DESKS[desk].limit_fields}
+    values = [one["at"] for one in points]
     return {
         "label": names[kept["name"]],
         "points": points,
-        "was": points[numbers[kept["was"]]],
-        "would": points[numbers[kept["would"]]],
-        "number": numbers[kept["would"]],
+        "was": points[values.index(kept["was"])],
+        "would": points[values.index(kept["would"])],
+        "number": values.index(kept["would"]),
     }
 
 
@@ -234,19 +220,10 @@ def _limits_of_knowledge(outcome: Json) -> Iterator[tuple[str, str]]:
 
 def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:
     """Return the flips that are kept one by one, with their runs as they are now."""
-    keys = [run for run, *_ in outcome["flips"]]
-    runs = {
-        str(run.pk): run
-        for run in Run.objects.filter(workspace=held.workspace, pk__in=keys).only(
-            "pk", "subject_label", "pattern"
-        )
-    }
+    ours = Run.objects.filter(workspace=held.workspace).only("pk", "subject_label", "pattern")
+    runs = ours.in_bulk([UUID(run) for run, *_ in outcome["flips"]])
+    rows = [_row(row) for row in outcome["rows"]]
     return [
-        {
-            **_words_of(row := outcome["rows"][number]),
-            "run": runs.get(run),
-            "asked": format_money(asked, row["currency"]) if asked else "",
-            "people": _people(people),
-        }
+        {**rows[number], "run": runs.get(UUID(run)), "asked": asked, "people": _people(people)}
         for run, _, number, asked, people in outcome["flips"]
     ]

@@ -14,10 +14,10 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.engine.runtime.database import in_database
 from agents.models import DraftTrial, PolicyDraft, Role, Run
 from agents.models.record import JobEnded
+from agents.publishing.versions import limits_of
 from agents.publishing.whatif import judge_period
 from agents.shell.refusal import Refused, require_member
 
@@ -36,7 +36,7 @@ def ask_trial(draft: PolicyDraft, *, by: User, days: int, at: datetime) -> Draft
         raise Refused("days", f"Choose {', '.join(map(str, DAYS))} days.")
     if policy is None:
         raise Refused("no_policy", "There is no policy to compare it with.")
-    _limits_of(draft.document)
+    limits_of(draft.document)
     kept = DraftTrial.objects.filter(workspace=workspace).order_by("-pk")
     oldest = kept.filter(ended_at__isnull=False).values_list("pk", flat=True)[_KEPT - 1 :]
     DraftTrial.objects.filter(pk__in=list(oldest)).delete()
@@ -81,7 +81,7 @@ def judge_trial(pk: int) -> bool:
 
 def _judge(trial: DraftTrial) -> None:
     try:
-        was, would = (_limits_of(one) for one in (trial.policy.document, trial.document))
+        was, would = (limits_of(one) for one in (trial.policy.document, trial.document))
         outcome = judge_period(
             trial.workspace, was, would, since=trial.since, until=trial.asked_at, step=trial.tell
         )
@@ -90,13 +90,6 @@ def _judge(trial: DraftTrial) -> None:
     except Refused as no:
         outcome = {"failed": str(no)}
     trial.end(outcome)
-
-
-def _limits_of(document: object) -> Limits:
-    try:
-        return read_limits(document)
-    except BadPolicy as error:
-        raise Refused("bad_policy", str(error)) from None
 
 
 # In the worker.

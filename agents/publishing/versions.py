@@ -184,11 +184,16 @@ def check_document(workspace: Workspace, document: Json) -> Limits:
     return limits
 
 
-def _check_names_of(document: Json) -> Limits:
+def limits_of(document: Json) -> Limits:
+    """Return the limits of a document. Raises Refused."""
     try:
-        limits = read_limits(document)
+        return read_limits(document)
     except BadPolicy as error:
         raise Refused("bad_policy", str(error)) from None
+
+
+def _check_names_of(document: Json) -> Limits:
+    limits = limits_of(document)
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
     _check_names("desk", (*limits.desks, *(limits.tiers or {})), offered())
