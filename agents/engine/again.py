@@ -1,6 +1,6 @@
 """Judge the stored rulings of a run again: its steps, limits and people's consent, read once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from agents.core.limits import BadPolicy, Limits
 from agents.core.reviews import ReviewResult, consent_of
@@ -17,22 +17,17 @@ LOCKED = "The key of its stored values is missing."
 
 
 def rulings_again(
-    run: Run,
-    steps: Sequence[Step],
-    *others: Limits,
-    wanted: Callable[[Step], bool] = lambda _: True,
+    run: Run, steps: Sequence[Step], *others: Limits
 ) -> Iterator[tuple[Step, list[ReviewResult] | str]]:
-    """Yield each wanted review of a run with its rulings, or why there are none.
+    """Yield each review among a run's steps with its rulings, or why there are none.
 
     The first ruling is the stored one; after it come those under `others`, of the run's pattern and
-    desk. `steps` are all of the run's.
+    desk. The steps in which people consented are among `steps` too.
     """
     known = {step.key: step for step in steps}
     others = tuple(limits_in(run, one) for one in others)
     for step in steps:
         if step.kind != "review" or step.ended_at is None or step.failed:
-            continue
-        if step.asked and not wanted(step):
             continue
         try:
             yield step, _again(run, step, known, others)

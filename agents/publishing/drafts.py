@@ -57,17 +57,12 @@ def save_draft(draft: PolicyDraft, *, document: Json, reason: str, by: User, at:
             draft.saved_at = at
 
 
-_REASON = "Enter a reason. Admins and auditors can read it."
-
-
 def ask_second(draft: PolicyDraft, *, by: User, at: datetime) -> None:
     """Let a draft that could be published wait for another admin. Raises Refused."""
     with transaction.atomic():
         held = _lock_draft(draft, by)
-        _check_base(held)
+        _check_ready(held)
         check_document(held.workspace, held.document)
-        if not held.reason:
-            raise Refused("no_reason", _REASON)
         held.by, held.asked_at = by, at
         held.save()
         tell(held.workspace, Kind.DRAFT, held.pk, by=by, at=at)
@@ -78,11 +73,9 @@ def publish_draft(draft: PolicyDraft, *, by: User, at: datetime) -> PolicyVersio
     with transaction.atomic():
         keep_writes_out(draft.workspace)  # before its row, as everywhere
         held = _lock_draft(draft, by)
-        _check_base(held)
+        _check_ready(held)
         if held.asked_at and held.by == by:
             raise Refused("asker", "Another admin has to publish it, unless you take it back.")
-        if not held.reason:
-            raise Refused("no_reason", _REASON)
         version = publish_policy(
             workspace=held.workspace,
             document=held.document,
@@ -99,9 +92,7 @@ def rebase_draft(draft: PolicyDraft, *, by: User, at: datetime) -> None:
     """Make a draft's changes to the version now in force; both are kept. Raises Refused."""
     with transaction.atomic():
         held = _lock_draft(draft, by)
-        policy = held.workspace.policy
-        if policy is None:
-            raise Refused("no_policy", "There is no policy to change. Publish one by command.")
+        policy = held.workspace.policy or held.base
         base, now = (policy_document(one.document) for one in (held.base, policy))
         held.document = rebased(base, held.document, now)
         held.base, held.base_seq = policy, seq_in_force(held.workspace)
@@ -185,10 +176,13 @@ def check_seen(draft: PolicyDraft, saved_at: str) -> None:
         )
 
 
-def _check_base(draft: PolicyDraft) -> None:
+def _check_ready(draft: PolicyDraft) -> None:
+    """Refuse what nobody could publish: a draft of an older version, or without a reason."""
     if is_stale(draft):
         raise Refused(
             "stale",
             "Another version was published after this draft was begun. Rebase the draft first: its "
             "changes are kept.",
         )
+    if not draft.reason:
+        raise Refused("no_reason", "Enter a reason. Admins and auditors can read it.")

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from agents.core.limits import BadPolicy, read_limits
-from agents.core.money import format_money, is_currency, with_unit
+from agents.core.money import format_money, with_unit
 from agents.core.requests import Json
 from agents.core.reviews import CallTarget, ReviewResult
 from agents.models import DraftTrial, Role, Run, Step
@@ -173,29 +173,26 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
     tools, desk, points = kept["tools"], kept["desk"], []
     call = _call(tools[0], desk) if len(tools) == 1 else desk_title(desk)
     for value, runs, asked in kept["points"]:
-        way, ways = (1, (ALONE, WAITS)) if value < kept["was"] else (-1, (WAITS, ALONE))
+        way, was, would = (1, ALONE, WAITS) if value < kept["was"] else (-1, WAITS, ALONE)
         said = f"{runs:,} {'more' if way > 0 else 'fewer'} wait" if runs else "as many wait"
-        point = {"value": _measured(value, kept["unit"]), "said": said, "at": value}
+        point = {"value": with_unit(value, kept["unit"]), "said": said, "at": value}
         point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most}
         point |= {"headline": told, "more": more}
         if value != kept["would"]:
-            row = {"was": ways[0], "would": ways[1], "runs": runs, "of": kept["of"].get(ways[0], 0)}
+            row = {"was": was, "would": would, "runs": runs, "of": kept["of"].get(was, 0)}
             point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
             point["more"] = _a_day(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
-    names = {one.name: one.label for one in DESKS[desk].limit_fields}
+    fields = DESKS[desk].limit_fields if desk in DESKS else ()
+    names = {one.name: one.label for one in fields}
     values = [one["at"] for one in points]
     return {
-        "label": names[kept["name"]],
+        "label": names.get(kept["name"], kept["name"]),
         "points": points,
         "was": points[values.index(kept["was"])],
         "would": points[values.index(kept["would"])],
         "number": values.index(kept["would"]),
     }
-
-
-def _measured(value: int, unit: str) -> str:
-    return format_money(value, unit) if is_currency(unit) else with_unit(value, unit)
 
 
 def _limits_of_knowledge(outcome: Json) -> Iterator[tuple[str, str]]:

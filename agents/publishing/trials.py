@@ -30,12 +30,10 @@ _KEPT = 20  # trials of a workspace
 def ask_trial(draft: PolicyDraft, *, by: User, days: int, at: datetime) -> DraftTrial:
     """Request a trial of a draft as it is saved, unless one is under way. Raises Refused."""
     draft = PolicyDraft.objects.select_related("workspace__policy").get(pk=draft.pk)  # as saved
-    workspace, policy = draft.workspace, draft.workspace.policy
+    workspace, policy = draft.workspace, draft.workspace.policy or draft.base
     require_member(workspace, by, Role.ADMIN)
     if days not in DAYS:
         raise Refused("days", f"Choose {', '.join(map(str, DAYS))} days.")
-    if policy is None:
-        raise Refused("no_policy", "There is no policy to compare it with.")
     limits_of(draft.document)
     kept = DraftTrial.objects.filter(workspace=workspace).order_by("-pk")
     oldest = kept.filter(ended_at__isnull=False).values_list("pk", flat=True)[_KEPT - 1 :]

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -17,7 +17,7 @@ from agents.core.money import with_unit
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.engine.again import rulings_again
-from agents.models import PolicyDraft, Run, Step
+from agents.models import PolicyDraft, Step
 from agents.policies.cases import BadCase, PolicyCase, judge_case, shipped_cases
 from agents.publishing.draft_pages import fields_of, set_value
 from agents.sdk.adjustments import BadPatch, OpenField, argument_fields, changed_fields
@@ -32,17 +32,8 @@ _RUN = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ARGUMENT = "args."  # before the name of an argument's field
 
 
-@dataclass(frozen=True)
-class _Tried:
-    """What is tried: a shipped case, whose arguments may be changed, or a call of a run."""
-
-    title: str
-    desk: str
-    judge: Callable[[Sequence[Limits]], Sequence[ReviewResult]]  # under whole versions
-    fields: Sequence[tuple[str, OpenField, str]] = ()  # of its arguments: name and text of each
-    run: Run | None = None
-    steps: Sequence[tuple[int, str]] = ()  # of the run: position and title of each judged call
-    step: int = 0
+_Judge: TypeAlias = Callable[[Sequence[Limits]], Sequence[ReviewResult]]  # under whole versions
+_Tried: TypeAlias = tuple[dict[str, Any], _Judge]  # what is tried, for the page
 
 
 @page
@@ -63,23 +54,17 @@ def try_one(request: HttpRequest, pk: int) -> HttpResponse:
         "run": given.get("run", ""),
     }
     try:
-        call = None
-        if shown["run"]:
-            call = _of_run(user, held, given["run"], given.get("step", ""))
-        elif shown["case"]:
-            call = _of_case(cases, given["case"], given)
-        if call:
+        if shown["run"] or shown["case"]:
+            call, judge = _of_run(user, held, given) if shown["run"] else _of_case(cases, given)
             shown["call"] = call  # with what was typed, also if that is refused
-            shown["sides"] = list(_sides(held, call))
+            shown["sides"] = _sides(held, call["desk"], judge)
     except (BadArguments, BadCase, BadPatch, BadPolicy, Refused) as no:
         shown["sentence"] = str(no)
     return render(request, "policy/try.html", shown, status=422 if "sentence" in shown else 200)
 
 
-def _of_case(
-    cases: Mapping[str, Sequence[PolicyCase]], wanted: str, given: Mapping[str, str]
-) -> _Tried:
-    desk, _, line = wanted.partition(":")
+def _of_case(cases: Mapping[str, Sequence[PolicyCase]], given: Mapping[str, str]) -> _Tried:
+    desk, _, line = given["case"].partition(":")
     case = next((one for one in cases.get(desk, ()) if str(one.line) == line), None)
     if case is None:
         raise Refused("no_case", "No desk of this draft has this case.")
@@ -96,11 +81,11 @@ def _of_case(
         return [judge_case(tried, one) for one in under]
 
     texts = [(named[one.name], one, typed.get(one.name, one.text(one.typed))) for one in fields]
-    return _Tried(case.name, desk, judge, texts)
+    return {"title": case.name, "desk": desk, "fields": texts}, judge
 
 
-def _of_run(user: User, held: PolicyDraft, text: str, number: str) -> _Tried:
-    found, run = _RUN.search(text.lower()), None
+def _of_run(user: User, held: PolicyDraft, given: Mapping[str, str]) -> _Tried:
+    found, run = _RUN.search(given["run"].lower()), None
     with suppress(Http404):
         run = access.run_for(user, UUID(found[0])) if found else None
     if run is None or run.workspace_id != held.workspace_id:
@@ -109,17 +94,19 @@ def _of_run(user: User, held: PolicyDraft, text: str, number: str) -> _Tried:
     reviews = [one for one in steps if one.kind == "review" and one.ended_at and one.asked]
     if not reviews:
         raise Refused("no_call", "No call of this run was judged, or its texts are gone.")
+    number = given.get("step", "")
     step = next((one for one in reviews if str(one.position) == number), reviews[-1])
 
     def judge(under: Sequence[Limits]) -> Sequence[ReviewResult]:
         here = [one.of(run.pattern, run.desk) for one in under]
-        [(_, ruled)] = rulings_again(run, steps, *here, wanted=lambda one: one is step)
+        consented = [one for one in steps if one.kind != "review"]
+        [(_, ruled)] = rulings_again(run, [*consented, step], *here)
         if isinstance(ruled, str):
             raise Refused("unknown", f"It cannot be judged again. {ruled}")
         return ruled[1:]
 
-    named = [(one.position, _title(one)) for one in reviews]
-    return _Tried(_title(step), run.desk, judge, (), run, named, step.position)
+    call = {"title": _title(step), "desk": run.desk, "run": run, "step": step.position}
+    return {**call, "steps": [(one.position, _title(one)) for one in reviews]}, judge
 
 
 def _title(step: Step) -> str:
@@ -127,29 +114,29 @@ def _title(step: Step) -> str:
     return tool_title(name) if name else "Answer"
 
 
-def _sides(held: PolicyDraft, call: _Tried) -> list[dict[str, Any]]:
+def _sides(held: PolicyDraft, desk: str, judge: _Judge) -> list[dict[str, Any]]:
     """Return how each version judges a call: the outcome, each rule's answer, and what flips it."""
     policy = held.workspace.policy
     named = {"In force": policy and policy.document, "This draft": held.document}
     sides = []
     for where, document in named.items():
-        [ruled] = call.judge([read_limits(document)])
+        [ruled] = judge([read_limits(document)])
         sides.append(
             {
                 "where": where,
                 "chip": RULING_ROLES[ruled.decision],
                 "said": dict.fromkeys(one.sentence for one in (ruled.deciding, *ruled.revisions)),
                 "rulings": ruled.as_json()["rulings"],
-                "nearest": _nearest(document, call, ruled),
+                "nearest": _nearest(document, desk, judge, ruled),
             }
         )
     return sides
 
 
-def _nearest(document: Json, call: _Tried, ruled: ReviewResult) -> str:
+def _nearest(document: Json, desk: str, judge: _Judge, ruled: ReviewResult) -> str:
     """Return the nearest change of a limit that gives another outcome, tried; or ""."""
     tries: list[tuple[int, int, str, Limits]] = []
-    places = tuple(f"desks.{call.desk}.{part}." for part in ("limits", "caps"))
+    places = tuple(f"desks.{desk}.{part}." for part in ("limits", "caps"))
     for field in [one for one in fields_of(document) if one.name.startswith(places)]:
         opened = field.open
         if not isinstance(opened, OpenField) or opened.kind == "lines":
@@ -163,7 +150,7 @@ def _nearest(document: Json, call: _Tried, ruled: ReviewResult) -> str:
                 said = f"With “{field.label}” at {with_unit(value, opened.unit)}"
                 tries.append((abs(value - now), value, said, read_limits(changed)))
     tries.sort(key=lambda one: one[:2])
-    judged = call.judge([one[-1] for one in tries]) if tries else ()
+    judged = judge([one[-1] for one in tries]) if tries else ()
     for (_, _, said, _), other in zip(tries, judged, strict=True):
         if other.decision != ruled.decision:
             return f"{said}, it would be {RULING_ROLES[other.decision][1].lower()}."

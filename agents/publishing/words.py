@@ -15,7 +15,7 @@ from agents.core.redact import CARDS, EMAILS, GONE, IBANS, NAME, OFF
 from agents.core.requests import Json
 from agents.policies.words import RuleLine, rule_lines
 from agents.sdk.adjustments import in_words
-from agents.sdk.desk import DESKS, Desk, tool_title
+from agents.sdk.desk import DESKS, tool_title
 from agents.shell import formats
 from agents.shell.formats import cost, desk_title, duration, rule_in_full, thousands, with_article
 
@@ -147,11 +147,16 @@ def desk_parts(limits: Limits) -> list[DeskPart]:
 
 def _part(name: str, limits: Limits) -> DeskPart:
     desk, patterns = DESKS.get(name), limits.part_of(name, "patterns")
+    brief, about = "Its runs wait for a server that has it.", list[LimitLine]()
+    if desk:
+        brief = f"Its agents are told: “{desk.brief}”" if desk.brief else ""
+        means = "Chosen at launch; the run can act on nothing else."
+        about = [LimitLine("A run is about", means, with_article(desk.subject.kind))]
     return DeskPart(
         name=name,
         title=desk.title if desk else f"{name}: not installed here",
-        brief=_brief(desk),
-        limits=[*_about(name), *desk_limits(name, limits)],
+        brief=brief,
+        limits=[*about, *desk_limits(name, limits)],
         rules=rule_lines(limits, name),
         patterns={pattern: desk_limits(name, limits, pattern) for pattern in patterns},
         missing=desk.missing_from(limits.desks[name]) if desk else (),
@@ -167,20 +172,11 @@ def desk_limits(name: str, limits: Limits, pattern: str = "") -> list[LimitLine]
     words = dict(OF_DESK)
     if pattern:
         words |= {key: word for topic in WORDS.values() for key, word in topic.items()}
-    shown = [words[key] for key in held if key in words]
-    return lines + [LimitLine(word.label, word.help, told(word, here)) for word in shown]
+    return lines + [_line(words[key], here) for key in held if key in words]
 
 
-def _brief(desk: Desk | None) -> str:
-    if desk is None:
-        return "Its runs wait for a server that has it."
-    return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
-
-
-def _about(name: str) -> list[LimitLine]:
-    """Return what a run of the desk is about."""
-    desk, means = DESKS.get(name), "Chosen at launch; the run can act on nothing else."
-    return [LimitLine("A run is about", means, with_article(desk.subject.kind))] if desk else []
+def _line(limit: LimitField, limits: Limits) -> LimitLine:
+    return LimitLine(limit.label, limit.help, told(limit, limits))
 
 
 def _caps(by_currency: Mapping[str, Json]) -> list[LimitLine]:
@@ -199,14 +195,11 @@ def _own(name: str, held: Mapping[str, Json]) -> list[LimitLine]:
     desk = DESKS.get(name)
     if desk is None:
         return [LimitLine(key, "", in_words(value)) for key, value in held.items()]
-    return [
-        LimitLine(
-            limit.label,
-            limit.help,
-            in_words(held.get(limit.name, limit.default), {**limit.schema, "unit": limit.unit}),
-        )
-        for limit in desk.limit_fields
-    ]
+    lines = []
+    for one in desk.limit_fields:
+        value = in_words(held.get(one.name, one.default), {**one.schema, "unit": one.unit})
+        lines.append(LimitLine(one.label, one.help, value))
+    return lines
 
 
 # The limits of a version by topic, and what changed from one version to the next.
@@ -216,20 +209,12 @@ def lines(
     limits: Limits, *, pattern: str = "", desk: str = ""
 ) -> list[tuple[str, list[LimitLine]]]:
     """Return the limits for all desks by topic; for a run of `desk`, as they are in its pattern."""
-    apart = {"second_admin"} if desk else set[str]()  # nothing in a run depends on it
+    apart = "second_admin" if desk else ""  # nothing in a run depends on it
     if desk:
-        tiers = limits.tiers or {}
-        here = {desk: tiers[desk]} if desk in tiers else None
-        limits = replace(limits.of(pattern, desk), tiers=here)
+        here = {name: tiers for name, tiers in (limits.tiers or {}).items() if name == desk}
+        limits = replace(limits.of(pattern, desk), tiers=here or None)
     return [
-        (
-            topic,
-            [
-                LimitLine(word.label, word.help, told(word, limits))
-                for word in words.values()
-                if word.name not in apart
-            ],
-        )
+        (topic, [_line(one, limits) for one in words.values() if one.name != apart])
         for topic, words in WORDS.items()
     ]
 
@@ -247,14 +232,11 @@ class LimitDifference:
 
 def differences(old: Limits, new: Limits) -> list[LimitDifference]:
     """Return the changes between two versions, in the order of the page."""
-    values = [
-        (word.label, told(word, old), told(word, new))
-        for words in WORDS.values()
-        for word in words.values()
-    ]
-    changed = [
-        LimitDifference(name, "", *_apart(was, now)) for name, was, now in values if was != now
-    ]
+    changed = []
+    for one in [one for words in WORDS.values() for one in words.values()]:
+        was, now = told(one, old), told(one, new)
+        if was != now:
+            changed.append(LimitDifference(one.label, "", *_apart(was, now)))
     for name in dict.fromkeys((*old.desks, *new.desks)):
         changed += _of_part("Desk", name, desk_title(name), old, new)
     return changed
