@@ -18,6 +18,7 @@ ALONE, WAITS, BLOCKED = "alone", "waits", "blocked"
 OUTCOMES = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
+SUMS = ("asked", "granted", "executed")
 _MOST = 20  # flips that are kept one by one
 
 
@@ -40,30 +41,16 @@ class Proposal:
 
 
 @dataclass
-class _FlipRow:
-    """The runs that flip in one way. The three sums are never added to each other."""
-
-    runs: int = 0
-    asked: int = 0
-    granted: int = 0
-    executed: int = 0
-    people: Counter[str] = field(default_factory=Counter)
-
-    def add(self, one: Proposal) -> None:
-        self.runs += 1
-        self.asked += one.asked
-        self.granted += one.granted
-        self.executed += one.executed
-        self.people[one.people] += 1
-
-
-@dataclass
 class FlipTable:
     """Counts run after run; `as_json` is what is kept."""
 
     rulings: int = 0
     runs: int = 0
-    rows: dict[tuple[str, ...], _FlipRow] = field(default_factory=lambda: defaultdict(_FlipRow))
+    # By way to flip: runs and three sums, which are never added to each other, and what people did.
+    rows: dict[tuple[str, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    people: dict[tuple[str, ...], Counter[str]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
     of: Counter[tuple[str, ...]] = field(default_factory=Counter)  # runs by what was
     same: Counter[tuple[str, str]] = field(default_factory=Counter)
     both: Counter[str] = field(default_factory=Counter)  # what people did where both ask them
@@ -88,7 +75,9 @@ class FlipTable:
             if was != would:
                 rule = (one.was if would == ALONE else one.would).deciding.rule
                 key = (desk, one.tool, one.currency, was, would, rule)
-                self.rows[key].add(one)
+                sums = {name: getattr(one, name) for name in SUMS}
+                self.rows[key].update({"runs": 1, **sums})
+                self.people[key][one.people] += 1
                 self.flips.append((run, one.position, key, one.asked, one.people))
                 if len(self.flips) > 50 * _MOST:
                     self.flips = _in_order(self.flips)[:_MOST]
@@ -98,17 +87,17 @@ class FlipTable:
             self.same[desk, other.tool] += 1
 
     def as_json(self) -> dict[str, Json]:
-        keys = sorted(self.rows, key=lambda key: (-self.rows[key].runs, key))
+        keys = sorted(self.rows, key=lambda key: (-self.rows[key]["runs"], key))
         names = ("desk", "tool", "currency", "was", "would", "rule")
-        rows: list[dict[str, Json]] = [
-            {**dict(zip(names, key, strict=True)), **vars(self.rows[key]), "of": self.of[key[:4]]}
-            for key in keys
-        ]
         numbers = {key: number for number, key in enumerate(keys)}
         return {
             "runs": self.runs,
             "rulings": self.rulings,
-            "rows": [{**row, "people": dict(row["people"])} for row in rows],
+            "rows": [
+                dict(zip(names, key, strict=True))
+                | {**self.rows[key], "people": dict(self.people[key]), "of": self.of[key[:4]]}
+                for key in keys
+            ],
             "same": [[*key, count] for key, count in sorted(self.same.items())],
             "both": dict(self.both),
             "unknown": dict(self.unknown),

@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.reviews import CallTarget, ReviewResult
 from agents.models import DraftTrial, Role, Run, Step
 from agents.models.runs import ValuesLocked, target_of
-from agents.policies.flips import ALONE, BLOCKED, WAITS
+from agents.policies.flips import ALONE, BLOCKED, SUMS, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
 from agents.publishing.walks import walk
@@ -31,8 +31,6 @@ from agents.shell.pages import action, page
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
 _WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
 _PEOPLE = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
-_SUMS = ("asked", "granted", "executed")
-_STRICTER = (ALONE, WAITS, BLOCKED)
 
 
 @page
@@ -58,7 +56,8 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
             "rows": [_row(row) for row in outcome["rows"]],
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
             "sums": _sums_by_currency(outcome["rows"]),
-            "limits": list(_limits_of_knowledge(outcome)),
+            "ways": [row["would"] == BLOCKED or row["was"] == ALONE for row in outcome["rows"]],
+            "unknown": sum(outcome["unknown"].values()),
             "flips": _flips(held, outcome),
             "curve": outcome.get("curve") and _curve(held, outcome["curve"], told, said),
         }
@@ -160,7 +159,7 @@ def _people(did: str) -> str:
 def _sums_by_currency(rows: list[Json]) -> list[tuple[str, Counter[str]]]:
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        sums[row["currency"]].update({name: row[name] for name in _SUMS})
+        sums[row["currency"]].update({name: row[name] for name in SUMS})
     return sorted(one for one in sums.items() if one[0])
 
 
@@ -193,26 +192,6 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
         "would": points[values.index(kept["would"])],
         "number": values.index(kept["would"]),
     }
-
-
-def _limits_of_knowledge(outcome: Json) -> Iterator[tuple[str, str]]:
-    """Yield what a trial cannot know, each with the reason."""
-    ways = {_STRICTER.index(row["would"]) > _STRICTER.index(row["was"]) for row in outcome["rows"]}
-    if True in ways:
-        yield "At most so many more wait", "What waits no longer adds up to the daily caps."
-    if False in ways:
-        yield "At most so much is paid", "What is paid alone adds up: later calls may still wait."
-    for label in outcome["gathered"]:
-        yield label, "Not known from what is stored: facts were gathered by its present value."
-    if unknown := outcome["unknown"]:
-        count = with_unit(sum(unknown.values()), "rulings")
-        why = " ".join(f"{number:,}: {reason.rstrip('.')}." for reason, number in unknown.items())
-        yield f"{count} cannot be judged again", why
-    for name in ("archived", "erased"):
-        if count := outcome[name]:
-            yield with_unit(count, "runs"), f"Not tried: {name}."
-    if outcome["untried"]:
-        yield "Not tried", f"No rule reads these: {', '.join(outcome['untried'])}."
 
 
 def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:

@@ -88,6 +88,9 @@ def _judge(trial: DraftTrial) -> None:
     except Refused as no:
         outcome = {"failed": str(no)}
     trial.end(outcome)
+    emptied = Run.objects.filter(workspace=trial.workspace, erased_at__isnull=False)
+    with transaction.atomic():
+        forget_runs(emptied, trial.workspace_id)  # one may have been erased meanwhile
 
 
 # In the worker.

@@ -170,14 +170,6 @@ def test_lost_key_is_no_flip(scene: Scene, settings: Any) -> None:
     assert ends(Run.objects.get(), DRAFTS["lower"])[1] == LOCKED
 
 
-def test_gathered_limit_is_not_known(tried: Scene) -> None:
-    found = judged(tried, with_part(rolling_days=7, off=["issue_refund"]))
-
-    assert found["gathered"] == ["Amounts are added up over"]
-    assert found["untried"] == ["Tools that are off"]
-    assert found["rulings"] == 0
-
-
 def test_emptied_runs_are_counted(tried: Scene) -> None:
     old = timezone.now() - timedelta(days=80)
     Run.objects.filter(goal=REFUND_500).update(archived_at=timezone.now(), created_at=old)

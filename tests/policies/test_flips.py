@@ -99,8 +99,7 @@ def test_only_concerned_tools_are_judged() -> None:
     found = {what: [judges(limits, name) for name in names] for what, limits in judged.items()}
 
     assert found["nothing"] == [False, False]
-    assert found["limit"] == [True, False]
-    assert found["caps"] == [True, True]
+    assert (found["limit"], found["caps"]) == ([True, False], [True, True])
     assert found["rule"][0]
 
 

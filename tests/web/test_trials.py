@@ -139,19 +139,28 @@ def test_stopping_worker_gives_its_trial_back(draft: PolicyDraft, ada: User) -> 
     assert (trial.tries, trial.seen_at, trial.ended_at) == (0, None, None)
 
 
-def test_erased_run_leaves_a_trial(tried: Scene, draft: PolicyDraft, ada: User) -> None:
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_erased_run_leaves_a_trial(
+    tried: Scene, draft: PolicyDraft, ada: User, monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+) -> None:
+    """Also one that is erased after it was judged and before the result is written."""
     save(draft, "lower")
-    trial = ask(client_of(ada), draft)
-    assert judge_trial(trial.pk)
-    trial.refresh_from_db()
-    assert trial.outcome
-    assert len(trial.outcome["flips"]) == 1
+    trial, end = ask(client_of(ada), draft), DraftTrial.end
     Run.objects.filter(ended_at=None).update(subject_key="7")
 
-    about: dict[str, Any] = {"workspace": tried.workspace, "desk": "refunds", "key": "42"}
-    erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
+    def erase_first(job: DraftTrial, outcome: Any) -> bool:
+        assert len(outcome["flips"]) == 1
+        about: dict[str, Any] = {"workspace": tried.workspace, "desk": "refunds", "key": "42"}
+        if not meanwhile:
+            end(job, outcome)
+        erase_subject(**about, reason="asked to", actor="cli:root", at=timezone.now())
+        return end(job, outcome)
+
+    monkeypatch.setattr(DraftTrial, "end", erase_first)
+    assert judge_trial(trial.pk)
 
     trial.refresh_from_db()
+    assert trial.outcome
     assert (trial.outcome["flips"], trial.outcome["rows"][0]["runs"]) == ([], 1)
     assert "Anna" not in page(client_of(ada), trial)
     walked = walk(client_of(ada), trial, Run.objects.exclude(erased_at=None)[0].pk).text
