@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -80,7 +80,8 @@ def archive_runs(
     OSError.
     """
     _check_clock(before, at)
-    with _alone_in(directory), _empty_log_after():
+    with _alone_in(directory), ExitStack() as afterwards:
+        afterwards.callback(empty_log)  # even on refusal: earlier archives deleted events
         archives = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
         open_ones = [_finish(archive, directory, at) for archive in archives]
         _clear_parts(directory, workspace.slug)
@@ -157,7 +158,9 @@ def _is_of(archive: Archive, files: "ArchiveFiles") -> bool:
 def _unknown(workspace: Workspace, directory: Path) -> tuple[int, ...]:
     """Return the archives in a directory that the database, perhaps restored, does not know."""
     known = Archive.objects.filter(workspace=workspace).values_list("number", flat=True)
-    return tuple(sorted(_numbers_in(directory, workspace.slug) - set(known)))
+    names = re.compile(rf"{re.escape(workspace.slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
+    matches = (names.fullmatch(path.name) for path in directory.iterdir())
+    return tuple(sorted({int(name[1]) for name in matches if name} - set(known)))
 
 
 def _check_clock(before: datetime, at: datetime) -> None:
@@ -172,15 +175,6 @@ def _check_clock(before: datetime, at: datetime) -> None:
         raise Refused(
             "clock", "The newest head is in the future: check the clock. Nothing was archived."
         )
-
-
-@contextmanager
-def _empty_log_after() -> Iterator[None]:
-    """Empty SQLite's log afterwards, even on refusal: earlier archives deleted events."""
-    try:
-        yield
-    finally:
-        empty_log()
 
 
 @contextmanager
@@ -226,7 +220,7 @@ def _write(
     archive = Archive(workspace=workspace, number=(last or 0) + 1, before=before, at=at)
     files = ArchiveFiles.of(directory, workspace.slug, archive.number)
     groups = in_groups(Run.objects.filter(pk__in=keys))
-    archive.sha256 = _write_files(files.parts, _header_of(archive), groups)
+    archive.sha256 = _write_files(files.parts, archive, groups)
     written = _check_files(files.parts, archive)
     try:
         with transaction.atomic():
@@ -275,7 +269,7 @@ def _check_beside(steps: dict[UUID, str]) -> None:
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
     """Add the archive, its tombstones and its event. Raises Refused if a run has changed."""
     locked = Run.objects.filter(pk__in=written).select_for_update().order_by("pk")
-    ends = {pk: (count, head) for pk, count, head in locked.values_list(*_END)}
+    ends = {pk: tuple(end) for pk, *end in locked.values_list("pk", "event_count", "head_hash")}
     Workspace.objects.select_for_update().get(pk=archive.workspace_id)
     still = _archivable(archive.workspace, archive.before).filter(pk__in=written)
     if ends != written or still.count() != len(written):
@@ -302,9 +296,6 @@ def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) ->
         ),
         batch_size=500,
     )
-
-
-_END = ("pk", "event_count", "head_hash")
 
 
 def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
@@ -393,13 +384,6 @@ class ArchiveFiles:
         _sync(self.record.parent)
 
 
-def _numbers_in(directory: Path, slug: str) -> set[int]:
-    """Return the numbers of the workspace's archives with a file in the directory."""
-    names = re.compile(rf"{re.escape(slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
-    matches = (names.fullmatch(path.name) for path in directory.iterdir())
-    return {int(name[1]) for name in matches if name}
-
-
 def _clear_parts(directory: Path, slug: str) -> None:
     """Remove a workspace's temporary files after interrupted calls; others may share the directory.
 
@@ -415,7 +399,7 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + _PART)
 
 
-def _write_files(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> str:
+def _write_files(files: ArchiveFiles, archive: Archive, groups: Iterable[list[UUID]]) -> str:
     """Write the runs of `groups` to new files. Return the digest of the record file."""
     digest, count = hashlib.sha256(), 0
     with _new(files.record) as record, _new(files.texts) as texts:
@@ -427,7 +411,14 @@ def _write_files(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]
             digest.update(line.encode())
             count += 1
 
-        add({"bundle": FORMAT, **header})
+        add(
+            {
+                "bundle": FORMAT,
+                "archive": {"number": archive.number, "before": seals.spell_time(archive.before)},
+                "at": seals.spell_time(archive.at),
+                "workspaces": {str(archive.workspace_id): archive.workspace.slug},
+            }
+        )
         for keys in groups:
             beside: dict[str, Json] = {str(key): {} for key in keys}
             for document in run_lines(keys, None):
@@ -557,15 +548,6 @@ def _forget_in(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]
     os.replace(fresh, files.texts)
     _sync(files.texts.parent)
     return now, count
-
-
-def _header_of(archive: Archive) -> Json:
-    """Return the first line of an archive, which describes it."""
-    return {
-        "archive": {"number": archive.number, "before": seals.spell_time(archive.before)},
-        "at": seals.spell_time(archive.at),
-        "workspaces": {str(archive.workspace_id): archive.workspace.slug},
-    }
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from itertools import islice, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -343,7 +342,7 @@ SELECT coalesce((SELECT count FROM counted WHERE chain = ?), 0)
 
 
 class SealedChains:
-    """The hash of every sealed event, chain by chain; a context manager.
+    """The hash of every sealed event, chain by chain; close it afterwards.
 
     If only the last heads are read, earlier hashes are UNKNOWN, as many as `agents_sealed` counts.
     Takes about 70 bytes per event in a temporary directory and a few megabytes of memory.
@@ -362,15 +361,7 @@ class SealedChains:
         self._rows.execute("BEGIN")
         self._is_indexed = False
 
-    def __enter__(self) -> "SealedChains":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._rows.close()
         self._directory.cleanup()
 

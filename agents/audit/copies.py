@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TypeVar
@@ -33,7 +32,7 @@ from agents.engine.redaction import redact_in
 from agents.models import Event, Head, Role, Run, Sealed, Tombstone, Workspace
 from agents.models.record import UNREADABLE, facts_of, hashed_parts, texts_of
 from agents.record import seals
-from agents.record.seals import Text, name_of, run_keys, spell_time
+from agents.record.seals import name_of, run_keys, spell_time
 from agents.shell.event_words import EventLine, read_events, tell_events
 from agents.shell.refusal import require_member
 
@@ -195,7 +194,10 @@ def _chains_of(head: seals.SealedHead, whose: Collection[str]) -> set[str]:
 
 def _event_line(event: Event) -> Json:
     covered = hashed_parts(event)
-    beside = {name: _text_with_salt(text) for name, text in texts_of(event).items()}
+    beside = {  # a text comes with the salt that proves it, or is None after an erasure
+        name: None if text.erased else {"salt": text.salt, "text": text.text}
+        for name, text in texts_of(event).items()
+    }
     return {
         "event": {
             **covered,
@@ -207,33 +209,23 @@ def _event_line(event: Event) -> Json:
     }
 
 
-def _text_with_salt(text: Text) -> Json:
-    """Return a text with the salt that proves it, or None after an erasure."""
-    return None if text.erased else {"salt": text.salt, "text": text.text}
-
-
 # The heads that seal a run, found by their index: its proof need not read all heads.
 
 
 _NEAR = 20  # heads: an open transaction holds back a head's `upto`, while later heads seal as well
 
 
-@dataclass(frozen=True)
-class RunSeal:
-    """How far a run is sealed, and the head that seals it up to there."""
+def run_seal(run: Run) -> dict[str, object] | None:
+    """Return up to which event a run is sealed and by which head, or None, in one or two queries.
 
-    upto: int  # the seq of the last of its events that is sealed
-    head: Head | None  # None: a much earlier head, which the proof names
-
-
-def run_seal(run: Run) -> RunSeal | None:
-    """Return the newest seal of a run, or None, in one or two queries."""
+    A much earlier head, which the proof names, is left out.
+    """
     newest_seal = _newest(run)
     if newest_seal is None:
         return None
     newest, upto = newest_seal
     near = (head for head in _before(newest, _NEAR) if _hashes(head, run))
-    return RunSeal(upto, newest if _hashes(newest, run) else next(near, None))
+    return {"upto": upto, "head": newest if _hashes(newest, run) else next(near, None)}
 
 
 def heads_of(run: Run) -> list[int]:
@@ -281,18 +273,14 @@ def _hashes(head: Head, run: Run) -> int:
 # Record who read the record.
 
 
-def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
-    """Record that a person exported the record, and the filter. Raises Refused."""
+def record_export(*, workspace: Workspace, by: User | None, facts: Json, at: datetime) -> None:
+    """Record who exported the record, and the filter; None: a command. Raises Refused."""
     facts = redact_in(workspace, facts)
     with transaction.atomic():
-        require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
-        workspace.say("audit.exported", at=at, facts=facts, actor=by.get_username())
-
-
-def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
-    """Record an export on the command line, where nobody is signed in."""
-    with transaction.atomic():
-        workspace.say("audit.exported", at=at, facts=facts)
+        if by:
+            require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
+        actor = by.get_username() if by else ""
+        workspace.say("audit.exported", at=at, facts=facts, actor=actor)
 
 
 # The log as a table without cells that a spreadsheet would run as formulas; any file is streamed.
@@ -337,17 +325,14 @@ def csv_lines(
     yield _as_line(COLUMNS)
     count = 0
     for place in range(0, len(keys), TOGETHER):
-        some = _lines_of(events, keys[place : place + TOGETHER])
+        part = keys[place : place + TOGETHER]
+        with timezone.override(UTC):  # the view has returned, and times are evidence
+            some = tell_events(read_events(events.filter(pk__in=part), len(part)))
         count += len(some)
         yield "".join(_as_line(_cells(line)) for line in some)
     notes = [CUT] * is_cut + [_ARCHIVED.format(archived)] * bool(archived)
     for note in [*notes, END.format(count)]:
         yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
-
-
-def _lines_of(events: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
-    with timezone.override(UTC):  # the view has returned, and times are evidence
-        return tell_events(read_events(events.filter(pk__in=keys), len(keys)))
 
 
 def _as_line(cells: Iterable[object]) -> str:

@@ -152,7 +152,11 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         subject_label=DESKS[run.desk].subject.nobody(run.subject_key) if run.subject_key else "",
     )
     for step in Step.objects.filter(run=run):
-        _erase_step(step)
+        # A line on the record keeps its kind.
+        step.asked = {"kind": step.asked.get("kind")} if step.kind == "say" else {}
+        step.reply, step.fingerprint = None, ""
+        step.failed = step.failed.partition(":")[0]
+        step.save(update_fields=["asked", "reply", "fingerprint", "failed"])
     for escalation in Escalation.objects.filter(run=run):
         escalation.action = _numbers(escalation.action)
         escalation.action_sha256 = escalation.comment = escalation.likeness = ""
@@ -179,14 +183,6 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
     texts = EventText.objects.filter(event__run=run, erased_at=None)
     texts.update(text="", salt="", erased_at=at)
     run.say(ERASURE, at=at, facts={}, actor=actor)
-
-
-def _erase_step(step: Step) -> None:
-    """Empty a step's request and reply; a line on the record keeps its kind."""
-    step.asked = {"kind": step.asked.get("kind")} if step.kind == "say" else {}
-    step.reply, step.fingerprint = None, ""
-    step.failed = step.failed.partition(":")[0]
-    step.save(update_fields=["asked", "reply", "fingerprint", "failed"])
 
 
 def _numbers(action: Json) -> Json:

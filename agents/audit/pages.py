@@ -1,8 +1,7 @@
 """The audit log: browse it, verify it, take a copy; and a run's case file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -66,7 +65,34 @@ _COLUMNS = [field.name for field in models.Event._meta.concrete_fields]
 @in_utc
 def audit(request: HttpRequest) -> HttpResponse:
     """List decisions and money, or all events, newest first."""
-    return _page(request)
+    workspaces = access.workspaces_to(access.AUDIT, access.person(request))
+    wanted = LogFilter.of(request.GET)
+    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
+    events, is_cut = find_events(workspace, wanted)
+    # Those of ordinary runs are always there.
+    kinds = {*FREQUENT} | distinct_values(
+        models.Event, "kind", [workspace.pk], condition=_INFREQUENT % {"expressions": "e.kind"}
+    )
+    choices = kind_labels(kinds | {wanted.given.get("event", "")} - {""})
+    is_archived = "archive.written" in kinds
+    state = _state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
+    shown = {
+        "nav": "audit",
+        "page": page_of(events, request.GET.get("before", "")),
+        "most_runs": RUNS if is_cut else None,
+        "archived": _archived_runs(workspace, wanted) if is_archived else 0,
+        "wanted": wanted,
+        "given": wanted.given,
+        "fields": wanted.form(event=choices, all=(), workspace=()),
+        "workspaces": workspaces,
+        "workspace": workspace,
+        "state": state,
+        "ledger": LEDGER,
+        "most": copies.EXPORTED,
+        "copy_size": {} if wanted.is_narrowed else _copy_size(workspaces, is_long=is_archived),
+        **_check_state(request, state, workspaces),
+    }
+    return render(request, "audit/page.html", shown)
 
 
 @action
@@ -97,9 +123,9 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     workspaces = access.workspaces_to(access.AUDIT, access.person(request))
     workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     at = timezone.now()
-    log = find_events(workspace, wanted)
-    keys = list(log.events.values_list("pk", flat=True)[: copies.EXPORTED + 1])
-    is_cut = log.is_cut or len(keys) > copies.EXPORTED
+    events, is_cut = find_events(workspace, wanted)
+    keys = list(events.values_list("pk", flat=True)[: copies.EXPORTED + 1])
+    is_cut = is_cut or len(keys) > copies.EXPORTED
     keys = keys[: copies.EXPORTED]
     facts = {"rows": len(keys), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
@@ -120,34 +146,6 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
         copies.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     lines = copies.lines(workspaces, at=at)
     return copies.download(request, lines, f"audit-log-{at:%Y%m%d-%H%M%S}.jsonl")
-
-
-def _page(request: HttpRequest) -> HttpResponse:
-    workspaces = access.workspaces_to(access.AUDIT, access.person(request))
-    wanted = LogFilter.of(request.GET)
-    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
-    log = find_events(workspace, wanted)
-    kinds = _kinds_of(workspace)
-    choices = kind_labels(kinds | {wanted.given.get("event", "")} - {""})
-    is_archived = "archive.written" in kinds
-    state = _state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
-    shown = {
-        "nav": "audit",
-        "page": page_of(log.events, request.GET.get("before", "")),
-        "most_runs": RUNS if log.is_cut else None,
-        "archived": _archived_runs(workspace, wanted) if is_archived else 0,
-        "wanted": wanted,
-        "given": wanted.given,
-        "fields": wanted.form(event=choices, all=(), workspace=()),
-        "workspaces": workspaces,
-        "workspace": workspace,
-        "state": state,
-        "ledger": LEDGER,
-        "most": copies.EXPORTED,
-        "copy_size": None if wanted.is_narrowed else copy_size(workspaces, is_long=is_archived),
-        **_check_state(request, state, workspaces),
-    }
-    return render(request, "audit/page.html", shown)
 
 
 def _check_state(
@@ -295,14 +293,6 @@ class LogFilter(Filter):
         return self.other(all="", **({"event": ""} if is_other else {}))
 
 
-@dataclass(frozen=True)
-class _FoundEvents:
-    """The events that match a filter, newest first."""
-
-    events: QuerySet[models.Event]
-    is_cut: bool = False  # limited to the newest RUNS runs
-
-
 def events_of(workspace: models.Workspace) -> QuerySet[models.Event]:
     """Return all events of a workspace, newest first, with the columns of a line."""
     events = models.Event.objects.filter(workspace=workspace).order_by("-pk")
@@ -310,11 +300,14 @@ def events_of(workspace: models.Workspace) -> QuerySet[models.Event]:
     return events.select_related("run").only(*_COLUMNS, *_ABOUT).prefetch_related("texts")
 
 
-def find_events(workspace: models.Workspace, wanted: LogFilter) -> _FoundEvents:
+def find_events(
+    workspace: models.Workspace, wanted: LogFilter
+) -> tuple[QuerySet[models.Event], bool]:
+    """Return the matching events, newest first, and whether only the newest RUNS runs count."""
     events = wanted.keep(events_of(workspace))
     given = wanted.given
     if wanted.unreadable:
-        return _FoundEvents(events)
+        return events, False
     is_cut = False
     kinds: Func | Exact[Any] = _holds("kind", _IN_LEDGER)
     if "event" in given:
@@ -335,13 +328,7 @@ def find_events(workspace: models.Workspace, wanted: LogFilter) -> _FoundEvents:
     if given.keys() & {"subject", *AMOUNTS}:
         runs, is_cut = _runs(workspace, given)
         events = events.filter(run__in=runs)
-    return _FoundEvents(_within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut)
-
-
-def _kinds_of(workspace: models.Workspace) -> set[str]:
-    """Return the kinds of a workspace's events, and those that ordinary runs have."""
-    condition = _INFREQUENT % {"expressions": "e.kind"}
-    return distinct_values(models.Event, "kind", [workspace.pk], condition=condition) | {*FREQUENT}
+    return _within(events, workspace, *map(wanted.value, ("since", "until"))), is_cut
 
 
 def _archived_runs(workspace: models.Workspace, wanted: LogFilter) -> int:
@@ -352,27 +339,16 @@ def _archived_runs(workspace: models.Workspace, wanted: LogFilter) -> int:
     return gone.aggregate(runs=Sum("runs"))["runs"] or 0
 
 
-@dataclass(frozen=True)
-class _CopySize:
-    """The entries of a verifiable copy, as counted now or on a day (UTC)."""
-
-    entries: int
-    day: date | None = None
-
-    @property
-    def bytes(self) -> int:
-        return self.entries * _ENTRY_BYTES
-
-
-def copy_size(workspaces: Sequence[models.Workspace], *, is_long: bool = False) -> _CopySize | None:
-    """Return how large a verifiable copy is: of a long log as last counted; None: never."""
+def _copy_size(workspaces: Sequence[models.Workspace], *, is_long: bool) -> dict[str, Any]:
+    """Return how large a verifiable copy is: of a long log as last counted; {}: never."""
     first = models.Event.objects.filter(workspace__in=workspaces).order_by()[: COUNTED + 1]
     here = COUNTED + 1 if is_long else first.count()
     if here <= COUNTED:
-        return _CopySize(here)
+        return {"entries": here, "bytes": here * _ENTRY_BYTES}
     last = models.DatabaseSize.objects.order_by("-day").first()
     entries = sum(last.entries.get(str(one.pk), 0) for one in workspaces) if last else 0
-    return _CopySize(entries, last.day) if last and entries else None
+    day = last and last.day
+    return {"entries": entries, "bytes": entries * _ENTRY_BYTES, "day": day} if entries else {}
 
 
 def _within(
@@ -489,37 +465,14 @@ LONGEST = 1200  # characters shown of an agent's text
 _MACHINERY = ("run.claimed", "run.waiting", "step.begun")
 
 
-@dataclass(frozen=True)
-class _ReviewEntry:
-    """A proposal, as made and as the policy left it, with each rule's ruling."""
-
-    title: str
-    # Label, as proposed, as the policy left it or ""; of an answer or plan, its text.
-    arguments: Sequence[tuple[str, str, str]]
-    rulings: Sequence[Json]
-    revisions: Sequence[Json]
-
-    @property
-    def is_changed(self) -> bool:
-        return any(left for _, _, left in self.arguments)
-
-
-@dataclass(frozen=True)
-class _FileEntry:
-    """One entry of the record, with the rows it refers to."""
-
-    line: EventLine
-    review: _ReviewEntry | None
-    seconds: int | None  # since its request was made
-    reason: str  # quotation of the first of two approvals, once the second person has decided
-
-
 def case_file(run: models.Run, *, after: int = 0) -> dict[str, object]:
     """Return a page of a run's case file for its template, in at most eleven queries.
 
     Only the first page, whose `after` is 0, has more than entries.
     """
-    events = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
+    is_told = Q(facts__has_any_keys=["decision", "pattern", "until"])
+    machinery = Q(kind__in=_MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
+    events = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(machinery)
     rows = read_events(events.order_by("seq").prefetch_related("texts"), ENTRIES + 1)
     lines = tell_events(rows[:ENTRIES], whom_of=name_of)
     steps = _steps(run, lines)
@@ -543,11 +496,6 @@ def case_file(run: models.Run, *, after: int = 0) -> dict[str, object]:
     }
 
 
-def _machinery() -> Q:
-    is_told = Q(facts__has_any_keys=["decision", "pattern", "until"])
-    return Q(kind__in=_MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
-
-
 def _steps(run: models.Run, lines: Sequence[EventLine]) -> Mapping[str, models.Step]:
     """Return the steps that entries refer to, and all that changed something, by key."""
     keys = {str(line.event.facts.get("key")) for line in lines if line.event}
@@ -556,21 +504,25 @@ def _steps(run: models.Run, lines: Sequence[EventLine]) -> Mapping[str, models.S
     return {step.key: step for step in steps.order_by("position")}
 
 
-def _entry(line: EventLine, steps: Mapping[str, models.Step], *, is_erased: bool) -> _FileEntry:
+def _entry(line: EventLine, steps: Mapping[str, models.Step], *, is_erased: bool) -> dict[str, Any]:
+    """Return one entry of the record for its template, with the rows it refers to."""
     event = line.event
     step = steps.get(str(event.facts.get("key"))) if event else None
     if event is None or step is None:
-        return _FileEntry(line, None, None, "")
+        return {"line": line}
     held: models.Escalation | None = getattr(step, "escalation", None)
     is_later = held is not None and line.request and event.kind != "escalation.opened"
     seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
+    # The first of two approvals, once the second person has decided.
     is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
     reason = quotation(facts_of(event).get("comment")) if is_first else ""
     is_review = event.kind == "step.done" and step.kind == "review" and not is_erased
-    return _FileEntry(line, _review(step) if is_review else None, seconds, reason)
+    review = _review(step) if is_review else None
+    return {"line": line, "review": review, "seconds": seconds, "reason": reason}
 
 
-def _review(step: models.Step) -> _ReviewEntry:
+def _review(step: models.Step) -> dict[str, object]:
+    """Return a proposal, as made and as the policy left it, with each rule's ruling."""
     reply, action = reply_of(step), step.asked["action"]
     desk = step.run.desk
     proposed = call_in_words(desk, action, reply)
@@ -579,18 +531,20 @@ def _review(step: models.Step) -> _ReviewEntry:
     name, kept = step.key.rpartition("/")[0], reply["action"] or {}
     is_kept = "note" in kept and is_output_of_step(name, action)
     result = str(kept.get("note" if is_kept else "answer") or "") if text else ""
+    # Label, as proposed, as the policy left it or ""; of an answer or plan, its text.
     arguments = [
         (label_of(name), words, left[name] if left.get(name, words) != words else "")
         for name, words in proposed.items()
     ]
     if text:
         arguments.append(("Text", _cut(text), _cut(result) if result != text else ""))
-    return _ReviewEntry(
-        title=title_of(name, [step], action),
-        arguments=arguments,
-        rulings=reply["rulings"],
-        revisions=() if is_kept else reply["revisions"],
-    )
+    return {
+        "title": title_of(name, [step], action),
+        "arguments": arguments,
+        "is_changed": any(left for _, _, left in arguments),
+        "rulings": reply["rulings"],
+        "revisions": () if is_kept else reply["revisions"],
+    }
 
 
 def _cut(text: str) -> str:

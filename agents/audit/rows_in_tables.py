@@ -158,7 +158,9 @@ def rows_of_workspace(workspace: models.Workspace) -> Rows:
             "is_revoked": key.revoked_at is not None,
         }
     for archive in models.Archive.objects.filter(workspace=workspace).order_by("pk"):
-        stand = _digest_of_archive(archive.pk)
+        stones = models.Tombstone.objects.filter(archive=archive).order_by("run")
+        columns = ("run", "event_count", "head_hash", "sha256")
+        stand = digest_of(stones.values_list(*columns).iterator())
         rows[f"archive {archive.number}"] = {
             **_columns(archive, "runs", "sha256", "tombstones", "seq"),
             "before": archive.before.isoformat(),
@@ -177,12 +179,6 @@ def rows_of_workspace(workspace: models.Workspace) -> Rows:
     for channel in channels():
         rows |= channel.rows(workspace)
     return rows
-
-
-def without_intent() -> Iterator[str]:
-    """Yield each action of a desk under a run's key that has no effect row."""
-    for desk in DESKS.values():
-        yield from _without_intent_at(desk)
 
 
 def _columns(row: Model, *names: str) -> Row:
@@ -250,7 +246,7 @@ def _escalation(escalation: models.Escalation, is_erased: bool) -> Row:
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
     row |= _columns(escalation, "comment", "resource", "likeness")
-    return row | _digest("action_sha256", escalation.action)
+    return row | {"action_sha256": sha256(action)}
 
 
 def _approval(approval: models.Approval) -> Row:
@@ -267,13 +263,14 @@ def _effect(effect: models.Effect, is_erased: bool) -> Row:
     row["report_due_at"] = due and due.isoformat()
     if is_erased:
         return row
-    row |= _digest("args_sha256", _action(effect, effect.args))
+    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+    row["args_sha256"] = sha256(action)
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
     row["its step"] = Derived(effect.key, f"{effect.run_id}:{effect.step.key}")
     request = effect.step.asked  # another step's, if somebody changed the reference
     allowed_by = request.get("allowed_by") if isinstance(request, dict) else None
     row["its review"] = Derived(effect.review.key, allowed_by)
-    return row | _about(effect, _action(effect, effect.args))
+    return row | _about(effect, action)
 
 
 def _about(row: models.Effect | models.Escalation, action: Json, patch: Json = None) -> Row:
@@ -310,15 +307,6 @@ def _is_closed_untold(escalation: models.Escalation) -> bool:
     code = ":".join(run.stop_reason.split(":")[:2])[:120] or "unknown"
     is_granted = escalation.granted_minor is not None and run.state in ENDED
     return is_granted and escalation.not_carried_out == code
-
-
-def _action(effect: models.Effect, args: Json) -> Json:
-    return {"kind": "tool", "name": effect.tool, "args": args}
-
-
-def _digest(name: str, value: Json) -> Row:
-    """Return a column with a value's digest, fractions included: events must show any change."""
-    return {name: sha256(value)}
 
 
 # Whether the values that a held action or an effect needs exist: no event has their rows.
@@ -426,9 +414,9 @@ def _trace(
     return trace
 
 
-def _without_intent_at(desk: Desk) -> Iterator[str]:
-    """Yield the rows of a desk's books that name a run's call without an effect."""
-    for tool in desk.tools.values():
+def without_intent() -> Iterator[str]:
+    """Yield the rows of the desks' books that name a run's call without an effect."""
+    for tool in (tool for desk in DESKS.values() for tool in desk.tools.values()):
         if tool.booked is None:
             continue
         mine = models.Effect.objects.filter(tool=tool.name, key=OuterRef(tool.booked.key))
@@ -466,12 +454,6 @@ def digest_of(rows: Iterable[tuple[UUID, int, str, str]]) -> tuple[int, str]:
         digest.update((" ".join(map(str, row)) + "\n").encode())
         count += 1
     return count, digest.hexdigest()
-
-
-def _digest_of_archive(archive: int) -> tuple[int, str]:
-    """Return the number and digest of an archive's tombstones."""
-    rows = models.Tombstone.objects.filter(archive=archive).order_by("run")
-    return digest_of(rows.values_list("run", "event_count", "head_hash", "sha256").iterator())
 
 
 def _plain(value: Any) -> Json:

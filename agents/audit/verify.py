@@ -8,8 +8,8 @@ import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -65,9 +65,9 @@ class Proof:
     is_torn: bool = False  # the last line of the file was incomplete
     only_times: bool = False  # only times are wrong
     foreign: str = ""  # triggers and rules on a company's own tables
-    since: "Verified | None" = None  # where it continued from; None: everything was read
+    since: VerifiedHead | None = None  # where it continued from; None: everything was read
     unread: int = 0  # chains that were skipped because of that
-    reached: "Verified | None" = None  # where the next can continue, if no fault was found
+    reached: VerifiedHead | None = None  # where the next can continue, if no fault was found
 
     def limits(self) -> list[str]:
         """Return sentences on what was compared and what was not."""
@@ -120,7 +120,7 @@ def prove(
     workspaces: QuerySet[Workspace],
     file: Path,
     step: Step = no_step,
-    since: "Verified | None" = None,
+    since: VerifiedHead | None = None,
 ) -> Proof:
     """Check chains against themselves and against the heads in the database and in `file`.
 
@@ -131,7 +131,7 @@ def prove(
     the number of chains checked.
     """
     try:
-        with any_text(), SealedChains(is_whole=since is None) as sealed:
+        with any_text(), closing(SealedChains(is_whole=since is None)) as sealed:
             proof = _prove(with_keys(runs), workspaces, file, sealed, step, since)
     except UNREADABLE as error:
         log.exception("The record cannot be read")
@@ -148,7 +148,7 @@ def _prove(
     file: Path,
     sealed: SealedChains,
     step: Step,
-    since: "Verified | None",
+    since: VerifiedHead | None,
 ) -> Proof:
     faults, began_at = _Faults(), timezone.now()
     for model, key in list_false_keys():
@@ -215,7 +215,7 @@ def _prove(
     faults_found, more = [*faults.first, *doubts.first], faults.more + doubts.more
     only_times = bool(doubts.count) and not faults.count
     if reached:
-        reached = replace(reached, upto=max(0, min(reached.upto, upto)))
+        reached.upto = max(0, min(reached.upto, upto))
     return Proof(
         *(count, heads.count, len(sealing.keys()), kept, loose, between, faults_found, more),
         *(is_torn, only_times, protection.list_faults(build.foreign), since),
@@ -224,18 +224,18 @@ def _prove(
     )
 
 
-def _verified_up_to(number: int, full_at: datetime) -> "Verified | None":
+def _verified_up_to(number: int, full_at: datetime) -> VerifiedHead | None:
     """Return where the next verification can continue; None: a process without a key cannot."""
     # Only these columns: another one may be unreadable.
     heads = Head.objects.filter(number=number).values_list("seal", "upto")
     seal, upto = heads.first() or ("", None)
     if type(upto) is not int or not settings.OPSCONSOLE_AUDIT_KEY:
         return None
-    return Verified(number, seal, upto, full_at)
+    return VerifiedHead(head=number, seal=seal, upto=upto, full_at=full_at)
 
 
 def _runs_to_check(
-    runs: QuerySet[Run], sealed: SealedChains, since: "Verified | None"
+    runs: QuerySet[Run], sealed: SealedChains, since: VerifiedHead | None
 ) -> Iterator[QuerySet[Run]]:
     """Yield the runs to read, in parts: all, or those with new events."""
     if since is None:
@@ -340,58 +340,42 @@ def _vanished_chains(sealed: SealedChains, others: Collection[str]) -> Iterator[
 # The audit key protects this: whoever controls only the database can make it read more, not less.
 
 
-@dataclass(frozen=True)
-class Verified:
-    """A head up to which the record was valid, and when all of it was last read."""
-
-    head: int
-    seal: str
-    upto: int  # key of an event; all up to it are sealed
-    full_at: datetime
-
-    def proof(self, workspace: int, key: str) -> str:
-        parts = [workspace, self.head, self.seal, self.upto, spell_time(self.full_at)]
-        return seals.keyed_digest(key, ["verified", *parts])
+def _proof_of(row: VerifiedHead) -> str:
+    # Not by an old key, which may have been replaced because it leaked.
+    parts = [row.pk, row.head, row.seal, row.upto, spell_time(row.full_at)]
+    return seals.keyed_digest(settings.OPSCONSOLE_AUDIT_KEY, ["verified", *parts])
 
 
-def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verified | None:
+def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> VerifiedHead | None:
     """Return the point from which to continue for all these workspaces; None: read everything."""
-    try:
-        return _newest_verified(workspaces, at)
-    except UNREADABLE:  # somebody wrote a value that is no time or text
-        return None
-
-
-def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified | None:
-    rows = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
-    verified_rows = [
-        (row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()
-    ]
-    if not verified_rows or len(verified_rows) < workspaces.count():
-        return None
-    key = settings.OPSCONSOLE_AUDIT_KEY  # an old one may have been replaced because it leaked
-    for row, verified in verified_rows:
-        if not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key)):
+    with suppress(*UNREADABLE):  # somebody wrote a value that is no time or text
+        found = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
+        rows = list(found.values())
+        if not rows or len(rows) < workspaces.count() or not settings.OPSCONSOLE_AUDIT_KEY:
             return None
-        if not timedelta() <= at - verified.full_at < LONGEST:
+        for row in rows:
+            is_recent = timedelta() <= at - row.full_at < LONGEST
+            if not (is_recent and hmac.compare_digest(row.proof, _proof_of(row))):
+                return None
+        # Each workspace has its own last full read: the oldest counts.
+        full_at = min(row.full_at for row in rows)
+        oldest = min(rows, key=lambda row: row.head)
+        oldest.full_at = full_at
+        # A row that a fault removed can be copied back, but the fault stays on record.
+        checks = Event.objects.filter(
+            workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
+        )
+        if any(facts.get("faults") for facts in checks.values_list("facts", flat=True)):
             return None
-    # Each workspace has its own last full read: the oldest counts.
-    full_at = min(verified.full_at for _, verified in verified_rows)
-    oldest = replace(
-        min((one for _, one in verified_rows), key=lambda one: one.head), full_at=full_at
-    )
-    # A row that a fault removed can be copied back, but the fault stays on record.
-    checks = Event.objects.filter(
-        workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
-    )
-    if any(facts.get("faults") for facts in checks.values_list("facts", flat=True)):
-        return None
-    head = Head.objects.filter(number=oldest.head, seal=oldest.seal).exclude(workspaces=None)
-    return oldest if head.exists() else None
+        head = Head.objects.filter(number=oldest.head, seal=oldest.seal).exclude(workspaces=None)
+        return oldest if head.exists() else None
+    return None
 
 
 def keep_verified(
-    workspaces: QuerySet[Workspace], verified: Verified | None, since: Verified | None = None
+    workspaces: QuerySet[Workspace],
+    verified: VerifiedHead | None,
+    since: VerifiedHead | None = None,
 ) -> None:
     """Store how far these workspaces are verified; None: forget it, because a fault was found.
 
@@ -400,27 +384,19 @@ def keep_verified(
     if verified is None:
         VerifiedHead.objects.filter(workspace__in=workspaces).delete()
         return
-    key = settings.OPSCONSOLE_AUDIT_KEY
-    rows = [
-        VerifiedHead(
-            workspace_id=pk,
-            head=verified.head,
-            seal=verified.seal,
-            upto=verified.upto,
-            full_at=verified.full_at,
-            proof=verified.proof(pk, key),
+    columns = {name: getattr(verified, name) for name in ("head", "seal", "upto", "full_at")}
+    rows = [VerifiedHead(pk=pk, **columns) for pk in workspaces.values_list("pk", flat=True)]
+    for row in rows:
+        row.proof = _proof_of(row)
+        if since:
+            VerifiedHead.objects.filter(pk=row.pk).update(**columns, proof=row.proof)
+    if not since:
+        VerifiedHead.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["workspace"],
+            update_fields=[*columns, "proof"],
         )
-        for pk in workspaces.values_list("pk", flat=True)
-    ]
-    columns = ["head", "seal", "upto", "full_at", "proof"]
-    if since:
-        for row in rows:
-            values = {name: getattr(row, name) for name in columns}
-            VerifiedHead.objects.filter(workspace=row.workspace_id).update(**values)
-        return
-    VerifiedHead.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["workspace"], update_fields=columns
-    )
 
 
 # A verification in a worker: requested, followed and cancelled on the page.

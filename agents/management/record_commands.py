@@ -182,7 +182,7 @@ class ExportAudit(BaseCommand):
             with _open_new(options["output"]) as file:
                 for workspace in workspaces:
                     facts = {"bundle": copies.FORMAT}
-                    copies.record_command_export(workspace=workspace, facts=facts, at=at)
+                    copies.record_export(workspace=workspace, by=None, facts=facts, at=at)
                 for line in copies.lines(workspaces, at=at):
                     (file or self.stdout).write(line)
         except OSError as error:

@@ -53,7 +53,7 @@ def taken_copy(file: Path, settings: Any, tmp_path: Path, older: int) -> Copy:
     runs = []
     for number in range(1, 4):
         runs.append(go(scene.launch(REFUND_500)))
-        copies.record_command_export(workspace=other, facts={}, at=timezone.now())
+        copies.record_export(workspace=other, by=None, facts={}, at=timezone.now())
         if number <= older:
             seal_as_version_1(number, settings.OPSCONSOLE_AUDIT_KEY, file)
         else:

@@ -1,6 +1,7 @@
 """Heads without a database: which ones the seals accept."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +35,7 @@ def judge(stored: list[SealedHead], *kept: SealedHead) -> tuple[list[Fault], lis
 
 
 def test_what_was_sealed_is_every_event_in_order() -> None:
-    with SealedChains() as seal_head:
+    with closing(SealedChains()) as seal_head:
         for head in OURS:
             seal_head.add(head, "")
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit import verify
-from agents.audit.verify import Verified, keep_verified
+from agents.audit.verify import keep_verified
 from agents.models import Event, Head, Role, Run, Sealed, VerifiedHead, Workspace
 from tests.audit.test_record import delete, edit, unseen
 from tests.audit.test_sealed import hash_again
@@ -115,15 +115,11 @@ def test_recorded_fault_forces_a_full_read(scene: Scene, run: Run) -> None:
     assert f"run {run.pk}" in verify_log(auditor, all="1")
     assert not VerifiedHead.objects.exists()
 
-    keep_verified(Workspace.objects.all(), newest_of(rows[0]), newest_of(rows[0]))
+    keep_verified(Workspace.objects.all(), rows[0], rows[0])
     assert not VerifiedHead.objects.exists(), "what ends later and went on brings it not back"
     VerifiedHead.objects.bulk_create(rows)
 
     assert [fault["chain"] for fault in goes_on()["faults"]] == [f"run {run.pk}"]
-
-
-def newest_of(row: VerifiedHead) -> Verified:
-    return Verified(row.head, row.seal, row.upto, row.full_at)
 
 
 def test_each_workspace_is_read_fully_within_a_week(

@@ -112,7 +112,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 ) -> None:
     monkeypatch.setattr(pages, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = pages.find_events(scene.workspace, pages.LogFilter({"all": "1"})).events
+    found, _ = pages.find_events(scene.workspace, pages.LogFilter({"all": "1"}))
 
     seen: list[int] = []
     before = ""
