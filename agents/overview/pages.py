@@ -89,7 +89,7 @@ from agents.requests.queue import (
     reviewer,
     rows_in,
 )
-from agents.runs.outage import Outage, outage_for, try_models
+from agents.runs.outage import outage_for, try_models
 from agents.shell import access
 from agents.shell.formats import EMAIL_FAILED, WORDS, day_begun, desk_title, why_untold
 from agents.shell.listing import newest
@@ -485,7 +485,7 @@ class _SystemStatus:
     workers: int  # that gave a recent sign of life
     sealed_at: datetime | None  # when the record was last sealed
     failing: int  # model servers whose newest call failed
-    outage: Outage | None  # that the person's runs wait for
+    outage: dict[str, object] | None  # that the person's runs wait for
     database: DatabaseSize | None  # newest measurement; None: there is none
 
     @property

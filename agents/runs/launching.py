@@ -175,27 +175,24 @@ _PUBLISHED = CompiledSelect(
 def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
     """Return the facts of the launch event: what was launched, and under which policy."""
     is_other = published is not None and run.policy_id != published.pk
+    hashed = ("workflow", "simulation", "claims", "before", "reference")
+    optional = {
+        "published": published.number if published and is_other else None,
+        **{f"{name}_sha256": (value := getattr(run, name)) and sha256(value) for name in hashed},
+        "scope": run.scope,
+        "agent": run.agent and run.agent.name,
+        "agent_key": run.agent and run.agent.key_prefix,
+        "again_of": run.again_of_id and str(run.again_of_id),
+    }
     return {
         "pattern": run.pattern,
         "desk": run.desk,
         "subject_key": run.subject_key,
         "policy": run.policy.number,
         "book": run.book_id,
-        **({"published": published.number} if published and is_other else {}),
         "model": run.model,
         "goal_sha256": sha256(run.goal),
-        **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
-        **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
-        **({"scope": run.scope} if run.scope else {}),
-        **({"claims_sha256": sha256(run.claims)} if run.claims else {}),
-        **({"before_sha256": sha256(run.before)} if run.before else {}),
-        **(
-            {"agent": run.agent.name, "reference_sha256": sha256(run.reference)}
-            if run.agent
-            else {}
-        ),
-        **({"agent_key": run.agent.key_prefix} if run.agent and run.agent.key_prefix else {}),
-        **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
+        **{name: value for name, value in optional.items() if value},
     }
 
 
@@ -332,7 +329,10 @@ def _checked_workflow(
     every problem, one per line.
     """
     if document and isinstance(document, str):
-        document = _shipped_workflow(document, desk)
+        if document not in (own := DESKS[desk].workflows):
+            known = f"Workflows: {_known(desk)}."
+            raise Refused("unknown_workflow", f"There is no workflow {document!r}. {known}")
+        document = deepcopy(own[document])
     if not document:
         raise Refused("no_workflow", f"Say which workflow to follow: {_known(desk)}.")
     inputs = inputs or {}
@@ -350,14 +350,6 @@ def _checked_workflow(
     except BadWorkflow as error:
         raise Refused("bad_workflow", str(error)) from None
     return {"document": document, "inputs": values}
-
-
-def _shipped_workflow(name: str, desk: str) -> Json:
-    """Return the document of a desk's workflow. Raises Refused."""
-    if name not in (own := DESKS[desk].workflows):
-        known = f"Workflows: {_known(desk)}."
-        raise Refused("unknown_workflow", f"There is no workflow {name!r}. {known}")
-    return deepcopy(own[name])
 
 
 def _known(desk: str) -> str:

@@ -241,7 +241,8 @@ def _search_runs(
         return runs.none()
     if not words:
         # In the list's order, a rare state would be looked for in all runs.
-        if not _is_rare(given.get("state")):
+        state = given.get("state")
+        if state is None or Run.objects.filter(state=state)[: FEW + 1].count() > FEW:
             return newest(runs, workspaces, "created_at", PAGE + 1)
     elif connection.vendor == "sqlite":
         keys = newest_on_sqlite(runs, words, workspaces, after=after, most=PAGE + 1)
@@ -256,8 +257,3 @@ def _search_runs(
     # Adding 0 hides the column from its index, by which SQLite would read every run.
     page = runs.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     return page.order_by("-created_at", "-pk")[: PAGE + 1]
-
-
-def _is_rare(state: str | None) -> bool:
-    """Tell whether at most FEW runs of all workspaces are in a state; None means every state."""
-    return state is not None and Run.objects.filter(state=state)[: FEW + 1].count() <= FEW

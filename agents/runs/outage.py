@@ -1,7 +1,6 @@
 """Unreachable model servers: what pages show about them, and a button to try them now."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -16,16 +15,9 @@ from agents.models.record import Entry, append_events
 from agents.shell.refusal import Refused
 
 
-@dataclass(frozen=True)
-class Outage:
-    """The servers that do not answer, and the runs that wait for them."""
-
-    endpoints: Sequence[Endpoint]
-    waiting: int  # runs of the person's workspaces
-    may_try: bool
-
-
-def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outage | None:
+def outage_for(
+    parts: Sequence[Membership], failing: Sequence[Endpoint]
+) -> dict[str, object] | None:
     """Return the failing servers to show: all if runs wait, else only those resting.
 
     None if no run waits and no server rests.
@@ -37,13 +29,14 @@ def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outa
     shown.sort(key=lambda e: (e.rests_until is None, e.rests_until or now, e.address))
     if not shown:
         return None
-    return Outage(shown, waiting, may_try=any(part.role in _TRIES for part in parts))
+    may_try = any(part.role in _TRIES for part in parts)
+    return {"endpoints": shown, "waiting": waiting, "may_try": may_try}
 
 
-def outage_of_run() -> Outage | None:
+def outage_of_run() -> dict[str, object] | None:
     """Return the outage that a run may be waiting for, for its page."""
     endpoints = list(Endpoint.objects.failing())
-    return Outage(endpoints, waiting=1, may_try=False) if endpoints else None
+    return {"endpoints": endpoints, "waiting": 1} if endpoints else None
 
 
 # Try the model servers now instead of waiting for the end of their rests.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -88,23 +89,21 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 @action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Repeat a run that left something to do; 409 if it may not be repeated."""
-    user = access.person(request)
-    run = access.run_to(access.LAUNCH, user, pk)
-    try:
-        newer = launching.launch_again(run_id=run.pk, by=user, at=timezone.now())
-    except refusal.Refused as no:
-        return show_run(request, run, sentence=str(no), status=409)
-    return redirect("run", pk=newer.pk)
+    return _launch_after(request, pk, launching.launch_again)
 
 
 @action
 def run_ask_on(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Launch a run that continues an ended one; 422 for a bad goal, 409 if it may not."""
+    goal = request.POST.get("goal", "").strip()
+    return _launch_after(request, pk, partial(launching.ask_on, goal=goal))
+
+
+def _launch_after(request: HttpRequest, pk: UUID, launch: Callable[..., Run]) -> HttpResponse:
     user = access.person(request)
     run = access.run_to(access.LAUNCH, user, pk)
-    goal = request.POST.get("goal", "").strip()
     try:
-        newer = launching.ask_on(run_id=run.pk, goal=goal, by=user, at=timezone.now())
+        newer = launch(run_id=run.pk, by=user, at=timezone.now())
     except refusal.Refused as no:
         status = 422 if no.code.endswith("_goal") else 409
         return show_run(request, run, sentence=str(no), status=status)
@@ -121,8 +120,11 @@ def show_run(
     said = Event.objects.filter(run=run, kind__in=("effect.done", "effect.refused"))
     said = said.exclude(actor="").order_by("-pk").select_related("run").prefetch_related("texts")
     live = trace.run_page(run, before=whole_number(request.GET.get("before", "")))
-    may_settle = bool(live["page"].lost) and part.role in access.DECIDES
-    may_run_again = part.role in access.LAUNCHES and _can_run_again(run)
+    may_settle = bool(live["page"]["lost"]) and part.role in access.DECIDES
+    may_launch = part.role in access.LAUNCHES and run.state in ENDED and live["newer"] is None
+    # Only a run that left something to do, and whose goal is still there.
+    is_real = not (run.erased_at or run.simulation)
+    may_run_again = may_launch and is_real and launching.leaves_work(run)
     shown = {
         **live,
         "may_audit_here": may_audit,
@@ -135,8 +137,8 @@ def show_run(
         # The page grows while it is read: nothing below its steps may be pushed down.
         "is_watched": run.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": may_run_again,
-        "switch": _switch_still_on(run, live["page"].steps) if may_run_again else None,
-        "may_ask_on": part.role in access.LAUNCHES and _can_be_asked_on(run),
+        "switch": _switch_still_on(run, live["page"]["steps"]) if may_run_again else None,
+        "may_ask_on": may_launch and launching.can_be_asked_on(run),
         "sentence": sentence,
         "nav": "runs",
     }
@@ -160,12 +162,6 @@ def _beside(run: Run) -> dict[str, Run | None]:
     return {"previous": later.get(False), "next": later.get(True)}
 
 
-def _can_run_again(run: Run) -> bool:
-    """Tell whether a run left something to do and has not been launched again."""
-    is_real = not (run.erased_at or run.simulation)
-    return is_real and launching.leaves_work(run) and not run.launched_again.exists()
-
-
 def _switch_still_on(run: Run, steps: Sequence[Step]) -> KillSwitch | None:
     """Return the switch that would stop a new run at the action that ended this one, or None."""
     held = [step.asked["tool"] for step in steps if step.failed == "killed"]
@@ -173,10 +169,6 @@ def _switch_still_on(run: Run, steps: Sequence[Step]) -> KillSwitch | None:
         return None
     standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id, trial_at=None)
     return next((switch for switch in standing if switch.stops(run, held[-1])), None)
-
-
-def _can_be_asked_on(run: Run) -> bool:
-    return launching.can_be_asked_on(run) and not run.launched_again.exists()
 
 
 # The kill switches: see what is stopped, press one, release one in stages.

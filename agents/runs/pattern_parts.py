@@ -6,6 +6,7 @@ A pattern that is not in ABOVE shows only its steps.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.compat_0_2 import currency_of
@@ -13,7 +14,7 @@ from agents.core.money import with_unit
 from agents.core.requests import ENDED, Json
 from agents.models import Step
 from agents.policies.words import end_sentence, why_not
-from agents.runs.turns import Axis, Bar, axis
+from agents.runs.turns import Axis, axis, span_of
 from agents.sdk.adjustments import label_of, money_of
 from agents.sdk.desk import tool_title
 from agents.shell.event_words import answer_in_words
@@ -26,97 +27,54 @@ def tasks(steps: Sequence[Step], now: datetime) -> Json:
     """Return the plan's tasks, the figures made of their findings, and the brief."""
     review = next((s.reply for s in steps if s.key == "plan/review" and s.reply), None)
     plan = review["action"]["tasks"] if review else []
-    spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
+    spans = {step.pk: span_of(step, now) for step in steps if step.kind == "use"}
     scale = axis(list(spans.values()))
     shown = [_task(task, steps, spans, scale) for task in plan]
-    figures = _aggregate(steps)
+    finalized = next((s.asked for s in steps if s.key == "finalize"), None)
+    figures = finalized["inputs"]["aggregate"] if finalized else None
     return {
         "tasks": shown,
         "quarters": scale.quarters,
         "health": _health(figures),
         "failed": _missing(figures),
-        "has_late": any(one.role == "failed" for task in shown for one in task.attempts),
+        "has_late": any(one["role"] == "failed" for task in shown for one in task["attempts"]),
         "parts": _parts(steps, figures),
         "brief": _brief(steps),
     }
 
 
-@dataclass(frozen=True)
-class Task:
-    """One task of the plan, and its state."""
-
-    worker: str
-    is_critical: bool
-    role: str
-    word: str
-    attempts: "Sequence[_TaskAttempt]"
-    text: str
-
-
-@dataclass(frozen=True)
-class _TaskAttempt:
-    bar: Bar
-    role: str
-    text: str
-
-
-@dataclass(frozen=True)
-class _WorkerPart:
-    """A part of the figures, in words; "" if unknown."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class _Written:
-    """The brief of the report, and whether it was accepted or held back."""
-
-    text: str
-    role: str
-    word: str
-    why: str
-
-
 def _task(
     task: Json, steps: Sequence[Step], spans: dict[int, tuple[float, float]], scale: Axis
-) -> Task:
+) -> dict[str, Any]:
+    """Return one task of the plan, its attempts and its state."""
     own = [s for s in steps if s.kind == "use" and s.key.startswith(f"dispatch/{task['id']}/")]
     attempts = [
-        _TaskAttempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s")
-        for step in own
+        {"bar": scale.bar(*spans[s.pk]), "role": _role(s), "text": f"{s.seconds:.1f} s"}
+        for s in own
     ]
-    role, word = _standing(own)
     count = len(own)
     tried = with_unit(count, "attempts") if count else "not begun"
     why = why_not(own[-1].failed) if own else ""
     earlier = [why_not(step.failed) for step in own[:-1] if step.failed]
     text = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
-    return Task(tool_title(task["worker"]), task["critical"], role, word, attempts, text)
+    role = _role(own[-1]) if own else "waiting"
+    return {
+        "worker": tool_title(task["worker"]),
+        "is_critical": task["critical"],
+        "role": role,
+        "word": _WORDS[role],
+        "attempts": attempts,
+        "text": text,
+    }
 
 
-def _span(step: Step, now: datetime) -> tuple[float, float]:
-    begin = step.begun_at.timestamp()
-    return begin, begin + step.seconds if step.ended_at else max(now.timestamp(), begin)
+_WORDS = {"waiting": "Waiting", "running": "Running", "failed": "Failed", "approve": "Answered"}
 
 
 def _role(step: Step) -> str:
     if step.ended_at is None:
         return "running"
     return "failed" if step.failed else "approve"
-
-
-def _standing(own: Sequence[Step]) -> tuple[str, str]:
-    if not own:
-        return "waiting", "Waiting"
-    words = {"running": "Running", "failed": "Failed", "approve": "Answered"}
-    role = _role(own[-1])
-    return role, words[role]
-
-
-def _aggregate(steps: Sequence[Step]) -> Json:
-    request = next((s.asked for s in steps if s.key == "finalize"), None)
-    return request["inputs"]["aggregate"] if request else None
 
 
 def _health(aggregate: Json) -> tuple[str, str] | None:
@@ -131,32 +89,32 @@ def _missing(aggregate: Json) -> Sequence[str]:
     return [tool_title(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
-def _parts(steps: Sequence[Step], aggregate: Json) -> list[_WorkerPart]:
+def _parts(steps: Sequence[Step], aggregate: Json) -> list[dict[str, str]]:
     """Return the figures by part, without what the page says elsewhere; none before there are."""
     planned: Json = next((s.asked["inputs"] for s in steps if s.key == "plan"), {})
     shown = {*planned, "health", "failed_tasks", "missing"}
     return [
-        _WorkerPart(
-            label_of(name),
-            fields_in_words(dict(sorted(value.items())))
+        {
+            "name": label_of(name),
+            "text": fields_in_words(dict(sorted(value.items())))
             if isinstance(value, dict) and not money_of(value)
             else field_in_words(name, value, currency_of(aggregate or {})),
-        )
+        }
         for name, value in (aggregate or {}).items()
         if name not in shown
     ]
 
 
-def _brief(steps: Sequence[Step]) -> _Written | None:
-    """Return the newest brief that was reviewed; None before there is one."""
+def _brief(steps: Sequence[Step]) -> dict[str, str] | None:
+    """Return the newest brief that was reviewed, and its ruling; None before there is one."""
     reviewed = [s for s in steps if s.kind == "review" and s.asked["action"]["kind"] == "brief"]
     review = reviewed[-1].reply if reviewed else None
     if not review:
         return None
-    text = str(review["action"]["answer"])
-    if review["allows"]:
-        return _Written(text, *RULING_ROLES[review["decision"]], "")
-    return _Written(text, "block", "Withheld", str(review["deciding"]["sentence"]))
+    is_held = not review["allows"]
+    role, word = ("block", "Withheld") if is_held else RULING_ROLES[review["decision"]]
+    why = str(review["deciding"]["sentence"]) if is_held else ""
+    return {"text": str(review["action"]["answer"]), "role": role, "word": word, "why": why}
 
 
 # Routing: the chain of specialists that a case went through.
@@ -360,7 +318,7 @@ def _phases(part: StepPart, now: _Round) -> list[_Phase]:
             "Self-check",
             bool(assessed),
             _assessment_text(assessed) or now.missing,
-            good=_keeps_commitment(assessed),
+            good=bool(assessed and assessed.get("readable") and assessed.get("met_commitment")),
         ),
         _phase("Comparison", bool(drift), _drift(drift) or now.missing, good=not now.triggers),
         _Phase("Verdict", role, icon, words),
@@ -376,10 +334,6 @@ def _phase(name: str, is_over: bool, text: str, *, good: bool = True) -> _Phase:
 
 def _calls(part: StepPart) -> str:
     return with_unit(part.calls, "calls") if part.calls else "no call"
-
-
-def _keeps_commitment(assessed: Json) -> bool:
-    return bool(assessed and assessed.get("readable") and assessed.get("met_commitment"))
 
 
 def _assessment_text(assessed: Json) -> str:

@@ -6,13 +6,11 @@ serves every viewer.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
-from django.utils.safestring import SafeString
 
 from agents import results
 from agents.core.decisions import EFFECT_UNKNOWN
@@ -51,47 +49,15 @@ def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
         "run": run,
         "page": page,
         "has_ended": run.state in ENDED,
-        "is_older": bool(page.shown) and page.shown[-1].number < len(page.turns),
+        "is_older": bool(page["shown"]) and page["shown"][-1].number < len(page["turns"]),
         "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,
         "part": part,
-        "above": read(page.steps, timezone.now()) if read else {},
+        "above": read(page["steps"], timezone.now()) if read else {},
     }
 
 
-@dataclass(frozen=True)
-class _Trace:
-    """A run with everything it recorded."""
-
-    run: Run
-    steps: Sequence[Step]  # in order
-    turns: Sequence[RunTurn]
-    shown: Sequence[RunTurn]  # TURNS of them
-    meters: "Sequence[_Meter]"
-    end: str  # why it ended badly, as a sentence, or ""
-    result: Json
-    ending: "_RunEnding"
-    waiting: Escalation | None
-    waits: str  # for what it waits, if not for a person; "" for nothing
-    headline: str  # its outcome so far, in a sentence that is true now
-    way: Sequence[ActionStage]  # of its money, from the agent to the email
-    chosen: RunTurn | None  # the step that is open at first
-    lost: Sequence[tuple[Effect, str]]  # calls that no request asks about, and what to find out
-    untold: tuple[str, str]  # sums that no letter states, once the run is over, and why
-    seconds: float
-    busy_since: datetime | None  # of the working time, while a call is under way
-    waited: float  # seconds spent waiting for people
-    waiting_since: datetime | None  # the same, while it waits for one
-    pending: "_PendingCall | None"  # the call that has not answered yet
-    chip: tuple[str, str]  # role and word of its state
-
-    @property
-    def is_tight(self) -> bool:
-        """Tell whether a limit is nearly reached."""
-        return any(meter.percent > _TIGHT for meter in self.meters)
-
-
-def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> _Trace:
+def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> dict[str, Any]:
     """Return a run with its steps, escalations and effects, in at most five queries.
 
     Shows its newest turns, or those before the turn number `before`.
@@ -129,67 +95,45 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     waits = "" if open_ones else waits_of([run]).get(run.pk, "")
     lost = _lost(effects.values(), run)
     deed = _deed_of(run, turns, effects.values())
+    doing = "Not begun yet" if run.state == RunState.QUEUED else "In progress"
+    doing = f"In progress: {turns[-1].title}" if turns else doing
     headline = _headline(
         run,
         f"{deed}{_less(turns)}" if deed else "",
-        end or ending.record or end_sentence(run.stop_reason) or waits or _doing(run, turns),
+        end or ending["record"] or end_sentence(run.stop_reason) or waits or doing,
         asks=open_ones[0] if open_ones else None,
         question=lost[0][1] if lost else "",
     )
     # What the agent wrote never stands without the record.
-    said = () if ending.words or ending.note else (deed, headline)
-    record = _after(ending.record, *said)
+    said = () if ending["words"] or ending["note"] else (deed, headline)
+    record = _after(ending["record"], *said)
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-_TURNS:]
-    return _Trace(
-        run=run,
-        steps=steps,
-        turns=turns,
-        shown=on_page,
-        meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
-        end=_after(end, headline),
-        result=summary,
-        ending=replace(ending, record=with_islands(record)),
-        waiting=open_ones[0] if open_ones else None,
-        waits=waits,
-        headline=headline,
-        way=() if run.is_emptied else _way(turns, effects.values()),
-        chosen=_chosen(on_page, is_over=run.state in ENDED),
-        lost=lost,
-        untold=_untold(run, effects.values()) if run.state in ENDED else ("", ""),
-        seconds=spent.seconds,
-        busy_since=busy_since(steps) if is_busy else None,
-        waited=waited,
-        waiting_since=now - timedelta(seconds=waited) if open_ones else None,
-        pending=_pending(steps) if is_busy else None,
-        chip=chip_of(run, closed),
-    )
-
-
-@dataclass(frozen=True)
-class _Meter:
-    """How much of a budget is used."""
-
-    name: str
-    used: str
-    most: str
-    percent: float
-    is_time: bool = False  # it ticks while a call is under way
-
-
-@dataclass(frozen=True)
-class _PendingCall:
-    """A call that a run waits for."""
-
-    who: str
-    step: Step
-
-    @property
-    def again(self) -> str:
-        """Return the number of repeats, as the end of a sentence; "" for none."""
-        again = self.step.attempts - 1
-        if not again:
-            return ""
-        return f"; asked again, {again}" + (f" of {ATTEMPTS - 1}" if again < ATTEMPTS else "")
+    meters = [] if run.is_emptied else _meters(limits, steps, spent, turns)
+    return {
+        "run": run,
+        "steps": steps,
+        "turns": turns,
+        "shown": on_page,
+        "meters": meters,
+        "is_tight": any(meter["percent"] > _TIGHT for meter in meters),  # a limit is nearly reached
+        "end": _after(end, headline),  # why it ended badly, as a sentence, or ""
+        "result": summary,
+        "ending": ending | {"record": with_islands(record)},
+        "waiting": open_ones[0] if open_ones else None,
+        "waits": waits,  # for what it waits, if not for a person; "" for nothing
+        "headline": headline,  # its outcome so far, in a sentence that is true now
+        "way": () if run.is_emptied else _way(turns, effects.values()),
+        "chosen": _chosen(on_page, is_over=run.state in ENDED),  # the step that is open at first
+        "lost": lost,  # calls that no request asks about, and what to find out
+        # Sums that no letter states, once the run is over, and why.
+        "untold": _untold(run, effects.values()) if run.state in ENDED else ("", ""),
+        "seconds": spent.seconds,
+        "busy_since": busy_since(steps) if is_busy else None,  # while a call is under way
+        "waited": waited,  # seconds spent waiting for people
+        "waiting_since": now - timedelta(seconds=waited) if open_ones else None,
+        "pending": _pending(steps) if is_busy else None,
+        "chip": chip_of(run, closed),
+    }
 
 
 def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
@@ -206,15 +150,19 @@ def _stopped_turns(run: Run, steps: Sequence[Step]) -> set[str]:
     }
 
 
-def _pending(steps: Sequence[Step]) -> _PendingCall | None:
-    """Return the newest call without an answer."""
+def _pending(steps: Sequence[Step]) -> dict[str, object] | None:
+    """Return the newest call without an answer, and how often it was repeated."""
     calls = [step for step in steps if step.kind in ("ask", "use") and step.ended_at is None]
     if not calls:
         return None
-    tool = calls[-1].asked.get("tool") or "a call"
-    return _PendingCall(
-        "the model" if calls[-1].kind == "ask" else tool_title(str(tool)), calls[-1]
-    )
+    step, tool = calls[-1], calls[-1].asked.get("tool") or "a call"
+    again = step.attempts - 1
+    most = f" of {ATTEMPTS - 1}" if again < ATTEMPTS else ""
+    return {
+        "who": "the model" if step.kind == "ask" else tool_title(str(tool)),
+        "step": step,
+        "again": f"; asked again, {again}{most}" if again else "",
+    }
 
 
 def _wait_seconds(escalation: Escalation, now: datetime) -> float:
@@ -299,7 +247,8 @@ def _spending(steps: Sequence[Step]) -> Spent:
 
 def _meters(
     limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[RunTurn]
-) -> list[_Meter]:
+) -> list[dict[str, Any]]:
+    """Return how much of each budget is used; the time ticks while a call is under way."""
     calls = sum(step.kind == "use" for step in steps)
     turned = [turn for turn in turns if turn.name.isdigit()]
     told_of: list[tuple[str, Any, Any, Callable[[Any], str]]] = [
@@ -310,9 +259,13 @@ def _meters(
         (f"Cost in {PRICED_IN}", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
     ]
     return [
-        _Meter(
-            name, form(used), form(most), round(min(100 * used / most, 100), 1), form is duration
-        )
+        {
+            "name": name,
+            "used": form(used),
+            "most": form(most),
+            "percent": round(min(100 * used / most, 100), 1),
+            "is_time": form is duration,
+        }
         for name, used, most, form in told_of
         if most
     ]
@@ -359,13 +312,6 @@ def _less(turns: Sequence[RunTurn]) -> str:
     less = asked - (effect.amount_minor or 0)
     is_less = less > 0 and currency == effect.currency
     return f", {format_money(less, currency)} less than asked" if is_less else ""
-
-
-def _doing(run: Run, turns: Sequence[RunTurn]) -> str:
-    """Return what an unfinished run does."""
-    if turns:
-        return f"In progress: {turns[-1].title}"
-    return "Not begun yet" if run.state == RunState.QUEUED else "In progress"
 
 
 def _headline(
@@ -418,47 +364,25 @@ def _chosen(turns: Sequence[RunTurn], *, is_over: bool) -> RunTurn | None:
 LONGEST = 6000  # characters shown of the agent's words
 
 
-@dataclass(frozen=True)
-class _RunEnding:
-    """The two parts of a run's end, each "" if there is none, and its sources."""
-
-    record: str
-    is_after_block: bool  # the agent answered after a block: that is no result
-    note: str  # of a desk that shows no agent's words next to the record
-    approved_by: str
-    words: SafeString | str
-    cut_at: int | None  # the turn that has the whole text; None: all of it is shown
-    read: "Sequence[_StepRead]"
-
-
-@dataclass(frozen=True)
-class _StepRead:
-    """A step that only read, and whether its result has words of an outsider."""
-
-    number: int
-    title: str
-    about: str  # its arguments besides the subject, in words
-    is_outside: bool
-
-
-def _ending_of(run: Run, turns: Sequence[RunTurn]) -> _RunEnding:
-    """Return how a run ended, from its row and its turns."""
+def _ending_of(run: Run, turns: Sequence[RunTurn]) -> dict[str, Any]:
+    """Return the two parts of a run's end, each "" if there is none, and its sources."""
     after_block = answer_after_block(run)
     answer = after_block or (run.outcome if isinstance(run.outcome, dict) else {})
     words = agent_words(run) or words_after_block(run)
     is_cut = len(words) > LONGEST and turns
-    return _RunEnding(
-        record=with_name(str(answer.get("answer", "")), run),
-        is_after_block=bool(after_block),
-        note="" if words else str(answer.get("note", "")),
-        approved_by=str(answer.get("approved_by", "")),
-        words=as_html(f"{words[:LONGEST]} …" if len(words) > LONGEST else words),
-        cut_at=turns[-1].number if is_cut else None,
-        read=list(_read(run, turns)) if words else (),
-    )
+    return {
+        "record": with_name(str(answer.get("answer", "")), run),
+        "is_after_block": bool(after_block),  # that is no result
+        "note": "" if words else str(answer.get("note", "")),
+        "approved_by": str(answer.get("approved_by", "")),
+        "words": as_html(f"{words[:LONGEST]} …" if len(words) > LONGEST else words),
+        "cut_at": turns[-1].number if is_cut else None,  # the turn that has the whole text
+        "read": list(_read(run, turns)) if words else (),
+    }
 
 
-def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[_StepRead]:
+def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[dict[str, object]]:
+    """Yield the steps that only read, and whether a result has words of an outsider."""
     desk = DESKS[run.desk]
     for turn in turns:
         for step in turn.steps:
@@ -470,6 +394,9 @@ def _read(run: Run, turns: Sequence[RunTurn]) -> Iterator[_StepRead]:
                 continue
             args = call_in_words(run.desk, {"name": name, "args": step.asked["args"]})
             about = [args[key] for key in args if not declared or key != declared.subject]
-            yield _StepRead(
-                turn.number, turn.title, ", ".join(about), bool(declared and declared.outside)
-            )
+            yield {
+                "number": turn.number,
+                "title": turn.title,
+                "about": ", ".join(about),
+                "is_outside": bool(declared and declared.outside),
+            }

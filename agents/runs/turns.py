@@ -145,6 +145,7 @@ def _of_policy(step: Step) -> Iterable[_StepMessage]:
         return
     reply = reply_of(step)
     ruling, left = reply["decision"], reply["action"]
+    seen = {name: it for name, it in (reply.get("facts") or {}).items() if name != "seen"}
     yield _StepMessage(
         step,
         ruling,
@@ -152,7 +153,7 @@ def _of_policy(step: Step) -> Iterable[_StepMessage]:
         role=ruling,
         parts=_parts({"stands_as": left}) if left and left != action else (),
         rulings=reply["rulings"],
-        folded=[_Part("Facts that the rules saw", "none", _parts(_seen_facts(reply)))],
+        folded=[_Part("Facts that the rules saw", "none", _parts(seen))],
     )
 
 
@@ -188,10 +189,6 @@ def _unanswered(step: Step, who: str) -> _StepMessage:
     lost = [f"{step.attempts} attempts."] * (step.attempts > 1)
     text = "gave no usable answer" if step.failed else "has not answered yet"
     return _StepMessage(step, role, f"{who} {text}", role=role, words=words, notes=lost)
-
-
-def _seen_facts(reply: Json) -> Json:
-    return {name: it for name, it in (reply.get("facts") or {}).items() if name != "seen"}
 
 
 def _parts(value: Json, about: tuple[str, int] | None = None) -> list[_Part]:
@@ -292,12 +289,6 @@ def _reviewed_action(steps: Sequence[Step]) -> Json:
 def is_output_of_step(name: str, action: Json) -> bool:
     """Tell whether a turn is the output of a workflow's step, not the answer of a run."""
     return action.get("kind") == "final" and not is_answer_of_run(name)
-
-
-def ignored_calls(steps: Sequence[Step]) -> list[str]:
-    """Return the tool calls that a model sent beside its answer, which are ignored."""
-    calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
-    return [str(call) for told_of in calls for call in told_of]
 
 
 def raw_of(steps: Sequence[Step]) -> Iterable[str]:
@@ -408,8 +399,10 @@ def turns_of(
 
     `stopped` are the prefixes of turns whose call a kill switch keeps from its agent.
     """
-    spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
-    waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
+    spans = {step.pk: span_of(step, now) for step in steps if step.kind in ("ask", "use")}
+    waits = {
+        pk: (e.created_at.timestamp(), (e.decided_at or now).timestamp()) for pk, e in held.items()
+    }
     scale = axis(list(spans.values()))
     unreviewed = _unreviewed(steps, blocks)
     return [
@@ -470,6 +463,7 @@ def _turn(
 ) -> RunTurn:
     reviews = [s for s in steps if s.kind == "review" and s.reply]
     uses = [s for s in steps if s.kind == "use"]
+    answers = [reply_of(s) for s in steps if s.kind == "ask" and s.reply]
     first = reply_of(reviews[0]) if reviews else None
     action = reviews[0].asked["action"] if reviews else None
     ran = uses[-1].asked["args"] if uses else None
@@ -499,7 +493,7 @@ def _turn(
         writes=is_write(desk, action or called),
         summary=with_islands(text),
         note="" if is_output else note_of(steps),
-        ignored=ignored_calls(steps),
+        ignored=[str(call) for reply in answers for call in reply.get("tool_calls", ())],
         role=role,
         word=word,
         steps=steps,
@@ -544,7 +538,8 @@ def _standing(
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and _is_stopped(calls[-1]):
         return "block", "Stopped"  # a person said no; nothing failed
-    if calls and (calls[-1].failed or (errors_fail and _is_error(calls[-1]))):
+    is_error = errors_fail and calls and calls[-1].kind == "use" and reports_error(calls[-1].reply)
+    if is_error or (calls and calls[-1].failed):
         return "failed", "Failed"
     if escalation:
         return standing_of(escalation)
@@ -554,10 +549,6 @@ def _standing(
         return RULING_ROLES[decision]
     is_busy = any(step.ended_at is None for step in steps)
     return ("running", "Running") if is_busy else ("done", "Done")
-
-
-def _is_error(call: Step) -> bool:
-    return call.kind == "use" and reports_error(call.reply)
 
 
 def _role_of_call(step: Step) -> str:
@@ -596,14 +587,10 @@ def busy_since(steps: Sequence[Step]) -> datetime | None:
     return min(begun) - timedelta(seconds=active(step.span for step in calls if step.ended_at))
 
 
-def _span(step: Step, now: datetime) -> tuple[float, float]:
+def span_of(step: Step, now: datetime) -> tuple[float, float]:
     """Return when a step was busy, by its measured seconds instead of the times of its row."""
-    begin = _clock(step.begun_at)
-    return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
-
-
-def _clock(at: datetime) -> float:
-    return at.timestamp()
+    begin = step.begun_at.timestamp()
+    return begin, begin + step.seconds if step.ended_at else max(now.timestamp(), begin)
 
 
 # A run's time axis, with long gaps folded.

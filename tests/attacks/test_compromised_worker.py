@@ -113,7 +113,7 @@ def test_tool_call_beside_an_answer_is_only_recorded(server: ReplayServer, tmp_p
     assert "issue_refund" in (asked.reply or {})["tool_calls"][0]
     told = Event.objects.get(run=run, kind="step.done", facts__key="1/propose")
     assert told.facts["ignored_tool_calls"] == 7
-    shown = trace(run).turns[0]
+    shown = trace(run)["turns"][0]
     assert "issue_refund" in shown.ignored[0]
 
 
@@ -134,7 +134,7 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
     run = attack(server, tmp_path, [context(), refund(100), last])
 
     assert (payments(run), mails(run)) == ([10000], [])
-    assert trace(run).untold[0]
+    assert trace(run)["untold"][0]
     admin = User.objects.create_superuser("ada")
     at = timezone.now()
     workspaces.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)

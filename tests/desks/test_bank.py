@@ -144,7 +144,7 @@ def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) 
     assert Payee.objects.filter(book=run.book_id, key="P-105").count() == approve
     assert run.state == (RunState.DONE if approve else RunState.STOPPED)
     told = trace(run)
-    assert ("was entered as the payee" in told.headline) == approve
+    assert ("was entered as the payee" in told["headline"]) == approve
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_excess_call_asks_nobody_and_is_not_answered(
 
     assert (run.state, run.stop_reason) == ("stopped", "max_tool_calls")
     assert not run.escalations.exists()
-    turn = trace(run).turns[1]
+    turn = trace(run)["turns"][1]
     assert (turn.title, turn.word, turn.writes) == ("Issue refund", "Blocked", True)
     sentence = "This run has made the 1 call that its policy allows. Proposes: "
     assert turn.summary.startswith(sentence)

@@ -97,7 +97,7 @@ def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
     ]
     for run in runs:
         page = trace(run)
-        end = f"{page.headline}. {page.end} {page.ending.record}"
+        end = "{headline}. {end} {ending[record]}".format_map(page)
         told.append(Sentence("end", run.pk.hex, end))
         for held in run.escalations.all():
             line = strip_of(scene.eve, str(held.pk))

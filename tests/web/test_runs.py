@@ -201,11 +201,11 @@ def test_the_largest_amount_is_told_for_each_currency(scene: Scene) -> None:
 
 def test_failed_step_is_not_called_approved(scene: Scene) -> None:
     run = scene.decided_refund()
-    assert "failed" not in {turn.role for turn in trace(run).turns}
+    assert "failed" not in {turn.role for turn in trace(run)["turns"]}
 
     Step.objects.filter(run=run, kind="use", key__startswith="2/").update(reply={"status": "error"})
 
-    assert [turn.role for turn in trace(fresh(run)).turns].count("failed") == 1
+    assert [turn.role for turn in trace(fresh(run))["turns"]].count("failed") == 1
 
 
 def test_run_stops_waiting_when_its_request_expires(scene: Scene) -> None:
@@ -216,7 +216,7 @@ def test_run_stops_waiting_when_its_request_expires(scene: Scene) -> None:
 
     later = trace(fresh(run), at=timezone.now() + timedelta(hours=1))
 
-    assert later.waited == 300
+    assert later["waited"] == 300
 
 
 def test_names_reorder_nothing_on_a_runs_page(scene: Scene) -> None:
