@@ -322,20 +322,21 @@ def csv_lines(
 
     The last rows say that the file was cut, how many runs are archived, and that it is complete.
     """
-    yield _as_line(COLUMNS)
+    yield csv_line(COLUMNS)
     count = 0
     for place in range(0, len(keys), TOGETHER):
         part = keys[place : place + TOGETHER]
         with timezone.override(UTC):  # the view has returned, and times are evidence
             some = tell_events(read_events(events.filter(pk__in=part), len(part)))
         count += len(some)
-        yield "".join(_as_line(_cells(line)) for line in some)
+        yield "".join(csv_line(_cells(line)) for line in some)
     notes = [CUT] * is_cut + [_ARCHIVED.format(archived)] * bool(archived)
     for note in [*notes, END.format(count)]:
-        yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
+        yield csv_line([note, *[""] * (len(COLUMNS) - 1)])
 
 
-def _as_line(cells: Iterable[object]) -> str:
+def csv_line(cells: Iterable[object]) -> str:
+    """Return a line of CSV, of cells that no spreadsheet takes for a formula."""
     out = io.StringIO()
     csv.writer(out).writerow([safe_cell(cell) for cell in cells])
     return out.getvalue()

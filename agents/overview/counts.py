@@ -62,17 +62,10 @@ class DayOfCalls:
     exposed_minor: int  # today (UTC) and without a person, also what may have been moved
 
 
-@dataclass(frozen=True)
-class _CountedDays:
-    """The stored counts of past days, and the beginning of the next day."""
-
-    requests: Sequence[Requests]
-    calls: Sequence[DayOfCalls]
-    until: datetime | None  # None: no day is counted
-
-
-def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetime) -> _CountedDays:
-    """Read the counted days since then, which are UTC days, in one query.
+def read_counted_days(
+    workspaces: Sequence[int], *, since: datetime, at: datetime
+) -> tuple[list[Requests], list[DayOfCalls], datetime | None]:
+    """Read the counted days since then, which are UTC days, and when the next begins, in one query.
 
     Leave out those that reach into the viewer's today, which is counted afresh.
     """
@@ -89,7 +82,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
         elif of == "call":
             is_automatic = outcome == AUTOMATIC
             calls.append(DayOfCalls(day, is_automatic, 0, "", currency, count, minor, 0))
-    return _CountedDays(requests, calls, newest and day_begun_at(newest) + DAY)
+    return requests, calls, newest and day_begun_at(newest) + DAY
 
 
 def _begins(since: datetime) -> list[datetime]:
@@ -97,10 +90,6 @@ def _begins(since: datetime) -> list[datetime]:
     now, midnight = timezone.now(), day_begun(since)
     begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
     return [begin for begin in reversed(begins) if begin <= now]
-
-
-def _spread_days(begins: Sequence[datetime]) -> dict[str, object]:
-    return spread("begin", begins) | spread("day", [begin.date() for begin in begins])
 
 
 def _day(column: str, days: int) -> Case:
@@ -132,7 +121,8 @@ def count_since(
     rows = compiled.tuples(
         since=since,
         midnight=utc_midnight(today),
-        **{**spread("homes", workspaces), **_spread_days(begins)},
+        **{**spread("homes", workspaces), **spread("begin", begins)},
+        **spread("day", [begin.date() for begin in begins]),
         **{**spread("moving", moving), **spread("letters", letters)},
     )
     requests, calls = list[Requests](), list[DayOfCalls]()
@@ -218,56 +208,6 @@ LAYERS = (
 )
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure, how it compares with the time before, and its line: points in 120 by 28."""
-
-    role: str
-    label: str
-    value: str
-    change: str
-    points: str
-
-
-@dataclass(frozen=True)
-class _Bar:
-    """A day of the chart: its parts from bottom to top, in percent of the chart."""
-
-    date: date
-    x: float
-    inner: float  # where its parts begin
-    parts: Sequence[tuple[str, float, float]]  # role, top and height
-    values: Sequence[str]
-
-    @property
-    def told(self) -> str:
-        words = (f"{value} {layer.word}" for value, layer in zip(self.values, LAYERS, strict=True))
-        return ", ".join(words)
-
-
-@dataclass(frozen=True)
-class Period:
-    """The newest days in one unit, each compared with as many days before."""
-
-    unit: str
-    units: Sequence[str]  # that there are, the busiest first
-    figures: Sequence[Figure]
-    bars: Sequence[_Bar]
-
-    @property
-    def width(self) -> float:
-        return round(100 / len(self.bars), 2)
-
-    @property
-    def inner(self) -> float:
-        """Return the width of a bar's parts."""
-        return round(70 / len(self.bars), 2)
-
-    @property
-    def has_any(self) -> bool:
-        return any(bar.parts for bar in self.bars)
-
-
 def period(
     requests: Sequence[Requests],
     calls: Sequence[DayOfCalls],
@@ -275,10 +215,11 @@ def period(
     *,
     days: int,
     unit: str | None = None,
-) -> Period:
+) -> dict[str, Any]:
     """Compare the last `days` dates with as many before; without a unit, in the busiest one.
 
-    Money is in minor units and is never added up over currencies.
+    A figure's line has points in 120 by 28; the parts of a bar are in percent of the chart. Money
+    is in minor units and is never added up over currencies.
     """
     sums: Counter[tuple[str, date | None, str]] = Counter()
     for call in calls:
@@ -299,33 +240,45 @@ def period(
     rows = [[sums[chosen, day, layer.word] for layer in LAYERS] for day in dates]
     shown, before = rows[-days:], rows[-2 * days : -days]
     figures = [
-        Figure(
-            layer.role,
-            layer.label,
-            _in_words(sum(row[place] for row in shown), chosen),
-            compare(sum(r[place] for r in shown), sum(r[place] for r in before), f"{days} days"),
-            points_of([row[place] for row in shown]),
-        )
+        {
+            "role": layer.role,
+            "label": layer.label,
+            "value": _in_words(sum(row[place] for row in shown), chosen),
+            "change": compare(
+                sum(r[place] for r in shown), sum(r[place] for r in before), f"{days} days"
+            ),
+            "points": points_of([row[place] for row in shown]),
+        }
         for place, layer in enumerate(LAYERS)
     ]
     highest = max(map(sum, shown)) or 1
-    bars = [
-        _Bar(day, *_place(n, days), _parts(row, highest), _written(row, chosen))
-        for n, (day, row) in enumerate(zip(dates[-days:], shown, strict=True))
-    ]
-    return Period(chosen, units, figures, bars)
-
-
-def _place(n: int, days: int) -> tuple[float, float]:
-    return round(100 * n / days, 2), round((100 * n + 15) / days, 2)
+    bars = []
+    for n, (day, row) in enumerate(zip(dates[-days:], shown, strict=True)):
+        values = [_in_words(value, chosen) for value in row]
+        told = (f"{value} {layer.word}" for value, layer in zip(values, LAYERS, strict=True))
+        bars.append(
+            {
+                "date": day,
+                "x": round(100 * n / days, 2),
+                "inner": round((100 * n + 15) / days, 2),  # where its parts begin
+                "parts": _parts(row, highest),  # role, top and height, from the bottom
+                "values": values,
+                "told": ", ".join(told),
+            }
+        )
+    return {
+        "unit": chosen,
+        "units": units,  # that there are, the busiest first
+        "figures": figures,
+        "bars": bars,
+        "width": round(100 / len(bars), 2),
+        "inner": round(70 / len(bars), 2),  # the width of a bar's parts
+        "has_any": any(bar["parts"] for bar in bars),
+    }
 
 
 def _in_words(value: int, unit: str) -> str:
     return format_money(value, unit) if unit else f"{value:,}"
-
-
-def _written(row: Sequence[int], unit: str) -> list[str]:
-    return [_in_words(value, unit) for value in row]
 
 
 def _parts(row: Sequence[int], highest: int) -> list[tuple[str, float, float]]:

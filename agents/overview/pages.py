@@ -1,6 +1,6 @@
 """The overview: what to do first, how decisions go, and whether all runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -51,7 +51,6 @@ from agents.models import (
     Event,
     Head,
     Membership,
-    PolicyDraft,
     Role,
     Run,
     Workspace,
@@ -59,7 +58,6 @@ from agents.models import (
 from agents.overview.counts import (
     DAYS,
     DayOfCalls,
-    Period,
     compare,
     count_since,
     period,
@@ -70,7 +68,7 @@ from agents.overview.health import workers
 from agents.people.sign_in import demo_of
 from agents.policies.words import why_not
 from agents.publishing.drafts import drafts_to_publish
-from agents.publishing.faults import PolicyFault, faults
+from agents.publishing.faults import faults
 from agents.publishing.pages import readable_limits
 from agents.publishing.versions import readable
 from agents.requests.queue import (
@@ -82,8 +80,6 @@ from agents.requests.queue import (
     ONLY_OTHERS,
     OTHERS,
     WHOLE,
-    InboxRow,
-    WaitingCount,
     expired_since,
     line_of,
     reviewer,
@@ -117,8 +113,8 @@ def home(request: HttpRequest) -> HttpResponse:
     user, given = access.person(request), request.GET
     days = next((days for days in _PERIODS if given.get("days") == str(days)), _PERIODS[0])
     figures = overview(user, at=timezone.now(), days=days, unit=given.get("unit"))
-    shown = {"o": figures, "waiting": figures.waiting}
-    return render(request, "overview/page.html", {**shown, "periods": _PERIODS, "nav": "home"})
+    shown = {"o": figures, "waiting": figures["waiting"], "periods": _PERIODS, "nav": "home"}
+    return render(request, "overview/page.html", shown)
 
 
 @action
@@ -135,89 +131,9 @@ def try_now(request: HttpRequest) -> HttpResponse:
 # viewer's zone and read only the last days, by index.
 
 
-@dataclass(frozen=True)
-class Exposure:
-    """What a workspace paid today without a person, and the cap; minor units."""
-
-    workspace: str
-    desk: str
-    currency: str
-    moved_minor: int
-    cap_minor: int
-
-    @property
-    def percent(self) -> float:
-        return min(100.0, 100 * self.moved_minor / self.cap_minor) if self.cap_minor else 100.0
-
-    @property
-    def moved(self) -> str:
-        return format_money(self.moved_minor, self.currency)
-
-    @property
-    def cap(self) -> str:
-        return format_money(self.cap_minor, self.currency)
-
-
-@dataclass(frozen=True)
-class _Pace:
-    """How long decisions took lately, and how fast they come today."""
-
-    decisions: int  # the newest, which the median covers
-    median_seconds: float | None  # from request to decision
-    change: str  # the newer half, compared with the older
-    points: str  # the line of the medians of tenths
-    each_seconds: float | None  # from one decision of today to the next; None: too few
-
-
-@dataclass(frozen=True)
-class _Overview:
-    """What a person's workspaces ask of them; sums are in words, one for each currency."""
-
-    waiting: WaitingCount
-    waiting_sums: str
-    snoozed: int  # by the reader, and not among them
-    rows: Sequence[InboxRow]  # the first of the inbox, and before them what they may decide
-    held: Mapping[str, int]  # of what waits, by view
-    unanswered: Sequence[tuple[int, str]]  # requests that expired today, and their subjects
-    is_new: bool  # nothing ever ran
-    pace: _Pace
-    period: Period
-    days: int  # of the period
-    since: datetime  # when it began
-    expired: int  # in the period
-    attention: "Sequence[Attention]"
-    is_more: bool  # that needs attention than is listed
-    exposures: Sequence[Exposure]  # near their caps
-    drafts: Sequence[PolicyDraft]  # wait for this admin, as a second one
-    faulty: Sequence[tuple[Workspace, str]]  # whose policy lacks what a promise needs: one fault
-    system: "_SystemStatus"
-
-    @property
-    def clearing_seconds(self) -> float | None:
-        """Return how long what nobody holds takes at today's pace; None if unknown."""
-        each, count = self.pace.each_seconds, self.unheld
-        return each * count if each and count else None
-
-    @property
-    def unheld(self) -> int:
-        """Return how many requests neither they, nor their teams, nor others hold."""
-        return self.held[ALL] - self.held[MINE] - self.held[OTHERS]
-
-    @property
-    def first(self) -> InboxRow | None:
-        """Return the request to begin with; None if they may decide none."""
-        return next((row for row in self.rows if row.part != FOR_OTHERS), None)
-
-    @property
-    def next_due(self) -> InboxRow | None:
-        """Return the request of the next deadline, if it is among the first."""
-        soonest = self.waiting.soonest
-        return next((row for row in self.rows if row.escalation.expires_at == soonest), None)
-
-
 def overview(
     user: User, *, at: datetime, days: int = _PERIODS[0], unit: str | None = None
-) -> _Overview:
+) -> dict[str, Any]:
     """Read what waits and the figures of the last days, in a fixed number of queries."""
     parts = access.parts_of(user)
     workspaces = [part.workspace for part in parts]
@@ -227,46 +143,54 @@ def overview(
     midnight = day_begun(at)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
-    counted = read_counted_days(keys, since=since, at=at)
-    rest = max(since, counted.until or since)
+    requests, calls, until = read_counted_days(keys, since=since, at=at)
+    rest = max(since, until or since)
     newer = count_since(keys, named=_tools(workspaces), since=rest, today=at)
-    requests, calls = [*counted.requests, *newer[0]], [*counted.calls, *newer[1]]
+    requests, calls = [*requests, *newer[0]], [*calls, *newer[1]]
     expired = [one for one in requests if one.state == EscalationState.EXPIRED]
     cases, is_more = attention(keys, since=at - timedelta(days=_PERIODS[-1]), today=midnight)
     who = reviewer(user, at=at)
     line = line_of(WHOLE, who, views=(ALL, MARKED, MINE, OTHERS, ONLY_OTHERS))
     rows = rows_in(BY_READER, who, _FIRST) if line.waiting else []
-    return _Overview(
-        waiting=line.waiting,
-        waiting_sums=line.views[ALL].sums,
-        snoozed=line.snoozed,
-        rows=rows,
-        held={view: tally.count for view, tally in line.views.items()},
-        unanswered=[
+    held = {view: tally.count for view, tally in line.views.items()}
+    unheld = held[ALL] - held[MINE] - held[OTHERS]
+    pace = _pace(keys, midnight=midnight, at=at)
+    soonest = line.waiting.soonest
+    return {
+        "waiting": line.waiting,
+        "waiting_sums": line.views[ALL].sums,
+        "snoozed": line.snoozed,  # by the reader, and not among them
+        "rows": rows,  # the first of the inbox, and before them what they may decide
+        "first": next((row for row in rows if row.part != FOR_OTHERS), None),
+        "next_due": next((row for row in rows if row.escalation.expires_at == soonest), None),
+        "held": held,
+        "unheld": unheld,  # what neither they, nor their teams, nor others hold
+        # How long that takes at today's pace.
+        "clearing_seconds": (pace["each_seconds"] or 0) * unheld or None,
+        "unanswered": [
             (case.escalation, case.subject_label)
             for case in cases
             if case.kind == UNANSWERED and case.escalation
         ],
-        is_new=not (rows or line.snoozed) and not Run.objects.filter(workspace__in=keys).exists(),
-        pace=_pace(keys, midnight=midnight, at=at),
-        period=period(requests, calls, dates, days=days, unit=unit),
-        days=days,
-        since=midnight - timedelta(days=days - 1),
-        expired=sum(one.count for one in expired if one.day and one.day >= dates[-days]),
-        attention=[case for case in cases if case.kind != UNANSWERED],
-        is_more=is_more,
-        exposures=[one for one in _exposures(workspaces, calls) if one.percent >= _NEAR],
-        drafts=drafts_to_publish(user, [one for one in ours if one.pk in asked]),
-        faulty=[(one, str(fault)) for one in ours for fault in _first_fault(one)],
-        system=system(parts),
-    )
+        "is_new": not (rows or line.snoozed or Run.objects.filter(workspace__in=keys).exists()),
+        "pace": pace,
+        "period": period(requests, calls, dates, days=days, unit=unit),
+        "days": days,
+        "since": midnight - timedelta(days=days - 1),
+        "expired": sum(one.count for one in expired if one.day and one.day >= dates[-days]),
+        "attention": [case for case in cases if case.kind != UNANSWERED],
+        "is_more": is_more,
+        "exposures": [one for one in _exposures(workspaces, calls) if one["percent"] >= _NEAR],
+        "drafts": drafts_to_publish(user, [one for one in ours if one.pk in asked]),
+        # Whose policy lacks what a promise needs: one fault.
+        "faulty": [
+            (one, str(fault)) for one in ours for fault in islice(faults(readable(one.policy)), 1)
+        ],
+        "system": system(parts),
+    }
 
 
-def _first_fault(workspace: Workspace) -> list[PolicyFault]:
-    return list(islice(faults(readable(workspace.policy)), 1))
-
-
-def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pace:
+def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> dict[str, Any]:
     """Return how long the newest decisions took; expiries do not count."""
     decided = Escalation.objects.filter(decided_at__isnull=False)
     newest_first = newest(decided, workspaces, "decided_at", NEWEST)
@@ -279,26 +203,35 @@ def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> _Pa
     parts = [lengths[n : n + tenth] for n in range(0, len(lengths), tenth)]
     today = [decided_at for decided_at, _ in pairs if decided_at >= midnight]
     each = (at - today[0]).total_seconds() / len(today) if len(today) >= _FEWEST else None
-    return _Pace(
-        decisions=len(lengths),
-        median_seconds=median(lengths) if lengths else None,
-        change=compare(median(lengths[half:]), median(lengths[:half]), f"{half} decisions")
-        if half
-        else "",
-        points=points_of([median(part) for part in parts]),
-        each_seconds=each,
-    )
+    older, newer = lengths[:half], lengths[half:]
+    return {
+        "decisions": len(lengths),  # the newest, which the median covers
+        "median_seconds": median(lengths) if lengths else None,  # from request to decision
+        "change": compare(median(newer), median(older), f"{half} decisions") if half else "",
+        "points": points_of([median(part) for part in parts]),
+        "each_seconds": each,  # from one decision of today to the next; None: too few
+    }
 
 
-def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
+def _exposures(
+    workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]
+) -> list[dict[str, Any]]:
     """Return what was paid today without a person, nearest to its cap first."""
     exposures = []
     for workspace in workspaces:
         for (desk, currency), cap in sorted(_caps(workspace).items()):
             mine = (workspace.pk, desk, currency)
             moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
-            exposures.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
-    return sorted(exposures, key=lambda one: -one.percent)
+            exposures.append(
+                {
+                    "workspace": workspace.name,
+                    "desk": desk_title(desk),
+                    "moved": format_money(moved, currency),
+                    "cap": format_money(cap, currency),
+                    "percent": min(100.0, 100 * moved / cap) if cap else 100.0,
+                }
+            )
+    return sorted(exposures, key=lambda one: -one["percent"])
 
 
 def _tools(workspaces: Sequence[Workspace]) -> set[str]:
@@ -392,7 +325,8 @@ def attention(
     cases = [Attention(*row) for row in found]
     doubted = {one.escalation for one in cases if one.escalation and one.kind == _UNDECIDABLE}
     decidable = doubted - undecidable(doubted)
-    newest = sorted((one for one in cases if one.escalation not in decidable), key=_age)
+    cases = [one for one in cases if one.escalation not in decidable]
+    newest = sorted(cases, key=lambda one: -one.at.timestamp() if one.at else inf)
     sent = letters_sent({one.run for one in newest[:MOST] if one.kind == "untold"})
     shown = [replace(one, letters=sent.get(one.run, ())) for one in newest[:MOST]]
     return shown, len(newest) > MOST
@@ -449,17 +383,8 @@ def _cases_query(workspaces: Params) -> QuerySet[Any]:
     )
     unanswered = expired_since(workspaces, Param("today")).values_list(
         Value(UNANSWERED, CharField()),
-        *(
-            "run_id",
-            "pk",
-            "expires_at",
-            _NO_KEY,
-            _NO_NAME,
-            "run__subject_label",
-            _NO_NAME,
-            _NO_NAME,
-        ),
-        *_NO_CHAIN,
+        *("run_id", "pk", "expires_at", _NO_KEY, _NO_NAME, "run__subject_label"),
+        *(_NO_NAME, _NO_NAME, *_NO_CHAIN),
     )
     stuck = all_parties(workspaces).order_by("-pk").values("pk")[: MOST + 1]
     undecided = Escalation.objects.filter(pk__in=stuck).values_list(
@@ -471,37 +396,14 @@ def _cases_query(workspaces: Params) -> QuerySet[Any]:
     return cases.order_by("-over_at")[: 2 * (MOST + 1)]  # as some of the undecided may fall away
 
 
-def _age(one: Attention) -> float:
-    return -one.at.timestamp() if one.at else inf
-
-
 # The state of the system: live workers, answering model servers, how far the record is sealed.
 
 
-@dataclass(frozen=True)
-class _SystemStatus:
-    """The state of what runs need; all workspaces share it."""
+def system(parts: Sequence[Membership]) -> dict[str, Any]:
+    """Return the state of what runs need, which all workspaces share.
 
-    workers: int  # that gave a recent sign of life
-    sealed_at: datetime | None  # when the record was last sealed
-    failing: int  # model servers whose newest call failed
-    outage: dict[str, object] | None  # that the person's runs wait for
-    database: DatabaseSize | None  # newest measurement; None: there is none
-
-    @property
-    def is_well(self) -> bool:
-        left = self.days_left
-        return bool(self.workers) and not self.failing and (left is None or left > _SOON_FULL)
-
-    @property
-    def days_left(self) -> int | None:
-        """Return in how many days the database will be full; None: not soon or unknown."""
-        full_at = self.database.full_at if self.database else None
-        return max(0, (full_at - timezone.now()).days) if full_at else None
-
-
-def system(parts: Sequence[Membership]) -> _SystemStatus:
-    """Read four small tables in one query and, if a model server fails, the waiting runs."""
+    Read four small tables in one query and, if a model server fails, the waiting runs.
+    """
     newest = Head.objects.order_by("-number").values("number")[:1]
     working = workers().values_list(
         Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"
@@ -525,13 +427,19 @@ def system(parts: Sequence[Membership]) -> _SystemStatus:
         for kind, address, fault, at in rows
         if kind == "endpoint"
     ]
-    return _SystemStatus(
-        workers=sum(kind == "worker" for kind, *_ in rows),
-        sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
-        failing=len(endpoints),
-        outage=outage_for(parts, endpoints) if endpoints else None,
-        database=next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None),
-    )
+    count = sum(kind == "worker" for kind, *_ in rows)
+    database = next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None)
+    full_at = database.full_at if database else None  # None: not soon or unknown
+    days_left = max(0, (full_at - timezone.now()).days) if full_at else None
+    return {
+        "workers": count,  # that gave a recent sign of life
+        "sealed_at": next((at for kind, _, _, at in rows if kind == "head"), None),
+        "failing": len(endpoints),
+        "outage": outage_for(parts, endpoints) if endpoints else None,
+        "database": database,
+        "days_left": days_left,
+        "is_well": count and not endpoints and (days_left is None or days_left > _SOON_FULL),
+    }
 
 
 def _size(text: str, full_at: datetime | None) -> DatabaseSize:
@@ -542,25 +450,7 @@ def _size(text: str, full_at: datetime | None) -> DatabaseSize:
 # The demo's first steps: launch a run, decide its request as a reviewer, verify the record.
 
 
-@dataclass(frozen=True)
-class _FirstStep:
-    """One thing to do, by whom, and where."""
-
-    text: str
-    person: str
-    role: str
-    page: str
-    address: str
-    is_done: bool
-    is_next: bool = False
-
-    @property
-    def who(self) -> str:
-        """Return the person, with their role unless the name says it."""
-        return self.person if self.person == self.role else f"{self.person}, {self.role}"
-
-
-def first_steps(user: User) -> list[_FirstStep]:
+def first_steps(user: User) -> list[dict[str, object]]:
     """Return the steps and which are done; none outside `manage.py demo` or long after the last."""
     workspace = demo_of(user)
     if workspace is None:
@@ -591,6 +481,14 @@ def first_steps(user: User) -> list[_FirstStep]:
     if ahead is None and checked_at < timezone.now() - _FINISHED:
         return []
     return [
-        _FirstStep(text, person, role, *page, is_done, place == ahead)
+        {
+            "text": text,
+            "person": person,
+            "who": person if person == role else f"{person}, {role}",
+            "page": page[0],
+            "address": page[1],
+            "is_done": is_done,
+            "is_next": place == ahead,
+        }
         for place, (text, person, role, page, is_done) in enumerate(given)
     ]

@@ -1,9 +1,9 @@
 """The search page, whose results also show under the field of every page, and pages of subjects."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
+from typing import TypeAlias
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
@@ -71,13 +71,8 @@ _PAGES: Sequence[tuple[str, str, Iterable[Role]]] = (
 )
 
 
-@dataclass(frozen=True)
-class _Hit:
-    """One hit: its address, its name, and its state as role and word."""
-
-    address: str
-    title: str
-    chip: tuple[str, str] | None = None
+# A hit: its address, its name, and its state as role and word or None.
+_Hit: TypeAlias = tuple[str, str, tuple[str, str] | None]
 
 
 def _find(user: User, text: str) -> dict[str, list[_Hit]]:
@@ -88,12 +83,17 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
     workspaces = access.workspaces_of(user)
     runs = runs_with_words(" ".join(words), workspaces)
     closed = closings(runs[:_MOST])
-    groups = {
-        "Pages": _pages(user, words),
+    roles = {part.role for part in access.parts_of(user)}
+    groups: dict[str, list[_Hit]] = {
+        "Pages": [
+            (reverse(name), title, None)
+            for name, title, allowed in _PAGES
+            if roles.intersection(allowed) and _has(title, words)
+        ],
         "About": _subjects(runs, words),
         "Requests": _requests(user, words, runs),
         "Runs": [
-            _Hit(
+            (
                 reverse("run", args=[run.pk]),
                 f"{run.subject_label or spell_out(run.pattern)}: {run.title}",
                 chip_of(run, closed),
@@ -104,20 +104,11 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
     said = " ".join(words)
     if len(groups["Requests"]) == _MOST and groups["About"]:  # the inbox looks in names only
         every = f"{reverse('approvals')}?{urlencode({'subject': said})}"
-        groups["Requests"].append(_Hit(every, "All open requests"))
+        groups["Requests"].append((every, "All open requests", None))
     if len(groups["Runs"]) == _MOST:
         every = f"{reverse('runs')}?{urlencode({'text': said})}"
-        groups["Runs"].append(_Hit(every, "All runs"))
+        groups["Runs"].append((every, "All runs", None))
     return {title: hits for title, hits in groups.items() if hits}
-
-
-def _pages(user: User, words: Sequence[str]) -> list[_Hit]:
-    roles = {part.role for part in access.parts_of(user)}
-    return [
-        _Hit(reverse(name), title)
-        for name, title, allowed in _PAGES
-        if roles.intersection(allowed) and _has(title, words)
-    ]
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
@@ -134,7 +125,7 @@ def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
         if run.subject_key and _has(run.subject_label.replace("#", " "), words)
     }
     return [
-        _Hit(reverse("subject", args=[desk, key]), label)
+        (reverse("subject", args=[desk, key]), label, None)
         for desk, key, label in list(known)[:_MOST]
     ]
 
@@ -167,7 +158,7 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
         key=lambda one: (one.pk != number, one.state != EscalationState.OPEN, place[one.pk]),
     )
     return [
-        _Hit(reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
+        (reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
         for one in requests[:_MOST]
     ]
 

@@ -1,8 +1,6 @@
 """The team page, and its figures as CSV."""
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -16,7 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.http import urlencode
 
-from agents.audit.copies import safe_cell
+from agents.audit.copies import csv_line
 from agents.core.decisions import Closed, ReviewFigures, figures_from
 from agents.core.money import day_begun_at, format_sums
 from agents.core.requests import EscalationState
@@ -48,7 +46,9 @@ def team(request: HttpRequest) -> HttpResponse:
         "sees_all": sight.people is None,
         "sees_rules": sight.has_rules,
         **_chart_hours(figures.hours),
-        "address": urlencode(_chosen_query(sight, chosen)),
+        "address": urlencode(
+            {"workspace": sight.workspace.slug, "from": str(chosen.first), "to": str(chosen.last)}
+        ),
     }
     return render(request, "team/page.html", around)
 
@@ -57,12 +57,8 @@ def team(request: HttpRequest) -> HttpResponse:
 def team_csv(request: HttpRequest) -> HttpResponse:
     """Export the same figures as CSV: counts and seconds as numbers, amounts in words."""
     (sight, *_), chosen, figures = _read_figures(request)
-    out = io.StringIO()
-    table = csv.writer(out)
-    table.writerow(_COLUMNS)
-    for row in _rows(figures):
-        table.writerow([safe_cell(cell) for cell in row])
-    response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
+    lines = map(csv_line, [_COLUMNS, *_rows(figures)])
+    response = HttpResponse("".join(lines), content_type="text/csv; charset=utf-8")
     name = f"team-{sight.workspace.slug}-{chosen.first}-{chosen.last}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
@@ -75,31 +71,26 @@ def _read_figures(request: HttpRequest) -> "tuple[list[_Sight], _DayRange, _Team
     return sights, chosen, team_figures(sights[0], chosen, at=at)
 
 
-def _chart_hours(hours: "Sequence[_HourOfDay]") -> dict[str, object]:
+def _chart_hours(hours: Sequence[Mapping[str, int]]) -> dict[str, object]:
     """Return the bars of each hour, in percent of the chart, and the highest count."""
-    most = max((max(of.arrived, of.decided, of.waiting) for of in hours), default=0) or 1
+    most = max((max(of[name] for name in _SERIES) for of in hours), default=0) or 1
     wide = 80 / len(hours) / len(_SERIES) if hours else 0
     bars = [
         {
             "role": role,
-            "label": f"{of.hour:02}:00: {count:,} {name}",
-            "x": f"{(of.hour + 0.1) * 100 / len(hours) + place * wide:.2f}",
+            "label": f"{of['hour']:02}:00: {count:,} {name}",
+            "x": f"{(of['hour'] + 0.1) * 100 / len(hours) + place * wide:.2f}",
             "y": f"{100 - 100 * count / most:.2f}",
             "width": f"{wide:.2f}",
             "height": f"{100 * count / most:.2f}",
         }
         for of in hours
         for place, (name, role) in enumerate(_SERIES.items())
-        if (count := getattr(of, name))
+        if (count := of[name])
     ]
-    sums = {name: sum(getattr(of, name) for of in hours) for name in ("arrived", "decided")}
+    sums = {name: sum(of[name] for of in hours) for name in ("arrived", "decided")}
     legend = [(role, name, sums.get(name)) for name, role in _SERIES.items()]
     return {"bars": bars, "most": f"{most:,}", "legend": legend}
-
-
-def _chosen_query(sight: "_Sight", chosen: "_DayRange") -> dict[str, str]:
-    days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
-    return {"workspace": sight.workspace.slug, **days}
 
 
 def _rows(figures: "_TeamFigures") -> Iterator[list[object]]:
@@ -108,7 +99,8 @@ def _rows(figures: "_TeamFigures") -> Iterator[list[object]]:
     for line in figures.people:
         yield ["reviewer", line.name, *_cells(line), "", ""]
     for of in figures.hours:
-        yield ["hour", f"{of.hour:02}:00", of.decided, *[""] * 8, of.arrived, of.waiting]
+        blank = [""] * 8
+        yield ["hour", f"{of['hour']:02}:00", of["decided"], *blank, of["arrived"], of["waiting"]]
 
 
 def _cells(line: "_FigureLine") -> list[object]:
@@ -178,22 +170,12 @@ def _line(name: str, of: ReviewFigures) -> _FigureLine:
 
 
 @dataclass(frozen=True)
-class _HourOfDay:
-    """How many requests arrived, were decided and waited in an hour of the viewer's day."""
-
-    hour: int
-    arrived: int
-    decided: int
-    waiting: int
-
-
-@dataclass(frozen=True)
 class _TeamFigures:
     """A range's figures by rule and person, and by hour where no rule is shown."""
 
     rules: Sequence[_FigureLine]
     people: Sequence[_FigureLine]
-    hours: Sequence[_HourOfDay]  # empty if nothing arrived
+    hours: Sequence[Mapping[str, int]]  # empty if nothing arrived
     is_behind: bool  # some days are not summed yet
 
 
@@ -305,10 +287,12 @@ def _open(workspace: Workspace, at: datetime) -> ReviewFigures:
     return figures
 
 
-def _by_hour(sums: ReviewFigures) -> list[_HourOfDay]:
-    """Return the counts of each hour, in the viewer's zone."""
+def _by_hour(sums: ReviewFigures) -> list[Mapping[str, int]]:
+    """Return what arrived, was decided and waited in each hour of the viewer's day."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)
-    counted = (sums.arrived, sums.answered, sums.waiting)
-    hours = [_HourOfDay(hour, *(of[(hour - shift) % 24] for of in counted)) for hour in range(24)]
-    return hours if sums.arrived else []
+    counted = {"arrived": sums.arrived, "decided": sums.answered, "waiting": sums.waiting}
+    return [
+        {"hour": hour, **{name: of[(hour - shift) % 24] for name, of in counted.items()}}
+        for hour in (range(24) if sums.arrived else ())
+    ]

@@ -138,7 +138,7 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
     admin = User.objects.create_superuser("ada")
     at = timezone.now()
     workspaces.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)
-    assert [(case.kind, case.run) for case in overview(admin, at=at).attention] == [
+    assert [(case.kind, case.run) for case in overview(admin, at=at)["attention"]] == [
         ("untold", run.pk)
     ]
     if run.outcome:

@@ -98,8 +98,8 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
     assert [row.escalation for row in inbox_of(who).rows] == [mine]
     assert (open_in(both).count(), next_of(WHOLE, who, mine.pk)) == (1, None)
     found = overview(other.rita, at=timezone.now())
-    assert [row.escalation for row in found.rows] == [mine]
-    assert found.waiting == inbox_of(who).line.waiting  # a count may include it
+    assert [row.escalation for row in found["rows"]] == [mine]
+    assert found["waiting"] == inbox_of(who).line.waiting  # a count may include it
 
 
 def assert_undecided(scene: Scene, request: Escalation) -> None:

@@ -188,8 +188,8 @@ def test_process_without_the_desk_refuses_decisions(monkeypatch: pytest.MonkeyPa
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
     assert client_of(scene.rita).get(f"/runs/{paid.pk}/").status_code == 200
-    paid_alone, *_ = overview(scene.rita, at=timezone.now()).period.figures
-    assert paid_alone.value == "EUR 480.00"
+    paid_alone, *_ = overview(scene.rita, at=timezone.now())["period"]["figures"]
+    assert paid_alone["value"] == "EUR 480.00"
 
 
 def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:

@@ -79,7 +79,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     assert (payments(second), mails(second)) == ([50000], [50000])
     assert second.outcome
     assert second.outcome["answer"].startswith("USD 500.00 was refunded to customer 42.")
-    assert not overview(scene.omar, at=timezone.now()).attention
+    assert not overview(scene.omar, at=timezone.now())["attention"]
 
 
 @pytest.mark.proves("F46")
@@ -164,7 +164,7 @@ def test_a_payment_is_told_by_a_letter_of_its_amount(
     run = scene.done_refund()
     run.effects.filter(tool="send_refund_email").update(**letter)
 
-    cases = overview(scene.omar, at=timezone.now()).attention
+    cases = overview(scene.omar, at=timezone.now())["attention"]
     page = words(client_of(scene.omar).get(reverse("run", args=[run.pk])).text)
 
     told = [case.matter for case in cases if case.kind == "untold"]
