@@ -3,7 +3,6 @@
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -55,10 +54,10 @@ from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.shell.refusal import Refused
 
 _OURS = {"csrfmiddlewaretoken", "change"}
-_Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
+_Change: TypeAlias = Callable[[QueryDict, dict[str, Any]], object]
 PAGE = 50
 # What each role may do, for people who know no other page.
-ROLES = {role: WORDS["members"][role] for role in Role}
+ROLES = {role.value: WORDS["members"][role] for role in Role}
 
 
 @page
@@ -80,11 +79,12 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
     user = access.person(request)
     part = access.member_to_change(user, pk)
     try:
-        change = _CHANGES.get(request.POST.get("change", ""))
+        fields, change = _CHANGES.get(request.POST.get("change", ""), (set(), None))
         if change is None:
             raise BadForm("", "There is no such change. Load the page again.")
-        who = {"workspace": part.workspace, "by": user, "at": timezone.now()}
-        change(request.POST, part, who)
+        only(request.POST, _OURS | fields)
+        who = {"workspace": part.workspace, "user": part.user, "by": user, "at": timezone.now()}
+        change(request.POST, who)
     except (BadForm, Refused) as no:
         return _member(request, part, sentence=str(no), status=_status(no))
     if request.POST["change"] == "remove":
@@ -95,73 +95,64 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
 @action
 def team_add(request: HttpRequest) -> HttpResponse:
     """Create a team; its members are chosen on each person's page."""
-    workspace = access.workspace_to(access.STAFF, access.person(request), _chosen_slug(request))
-    try:
-        set_team(
-            workspace=workspace,
-            by=access.person(request),
-            at=timezone.now(),
-            **_read_new_team(request.POST, workspace),
-        )
-    except (BadForm, Refused) as no:
-        return show_refusal(request, workspace, no)
-    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
+    return _change_list(request, _add_team)
 
 
 @action
 def require_factor(request: HttpRequest) -> HttpResponse:
     """Set which roles must have a second factor."""
-    user = access.person(request)
-    workspace = access.workspace_to(access.STAFF, user, _chosen_slug(request))
-    try:
-        required = _read_factor(request.POST)
-        second_factor.require_factor(workspace=workspace, by=user, at=timezone.now(), **required)
-    except (BadForm, Refused) as no:
-        return show_refusal(request, workspace, no)
-    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
+    return _change_list(request, _set_factor, "#factor")
 
 
 @action
 def group_change(request: HttpRequest) -> HttpResponse:
     """Set or remove a group, or leave a person whom an admin removed to the groups."""
+    return _change_list(request, _change_group, "#groups")
+
+
+@action
+def invitation_send(request: HttpRequest) -> HttpResponse:
+    """Send a link to an address; the answer does not reveal whether a user has it."""
+    return _change_list(request, _send_invitation, "#invitations")
+
+
+def _change_list(request: HttpRequest, change: _Change, part: str = "") -> HttpResponse:
+    """Change something of a workspace, and show the list from this part on."""
     user = access.person(request)
-    workspace = access.workspace_to(access.STAFF, user, _chosen_slug(request))
-    who: dict[str, Any] = {"workspace": workspace, "by": user, "at": timezone.now()}
+    workspace = access.workspace_to(access.STAFF, user, request.POST.get("workspace", ""))
     try:
-        if request.POST.get("change") == "readmit":
-            only(request.POST, _OURS | {"workspace", "user"})
-            gone = User.objects.filter(username=_slug(request.POST, "user")).first()
-            if gone is None:
-                raise BadForm("user", "There is no such person.")
-            groups.leave_to_groups(user=gone, **who)
-        else:
-            groups.set_group(**_read_group(request.POST, workspace), **who)
+        change(request.POST, {"workspace": workspace, "by": user, "at": timezone.now()})
     except (BadForm, Refused) as no:
         return show_refusal(request, workspace, no)
-    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#groups")
+    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}{part}")
 
 
-def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
-    team = _read_team(posted, part)
+def _set_team(posted: QueryDict, who: dict[str, Any]) -> Team:
+    user = who.pop("user")
+    slug = _slug(posted, "team")
+    if not Team.objects.filter(workspace=who["workspace"], slug=slug).exists():
+        raise BadForm("team", "There is no such team.")
     moves: Mapping[str, dict[str, Any]] = {
-        "join": {"add": [part.user]},
-        "leave": {"remove": [part.user]},
-        "lead": {"lead": part.user},
+        "join": {"add": [user]},
+        "leave": {"remove": [user]},
+        "lead": {"lead": user},
         "follow": {"has_no_lead": True},
     }
-    return set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
+    return set_team(slug=slug, **moves[posted.get("change", "")], **who)
 
 
-_CHANGES: Mapping[str, _Change] = {
-    "role": lambda posted, part, who: set_role(user=part.user, **_read_role(posted, part), **who),
-    "limit": lambda posted, part, who: set_limit(
-        user=part.user, **_read_limit(posted, part), **who
+# The other fields of each form, and what it changes.
+_CHANGES: Mapping[str, tuple[set[str], _Change]] = {
+    "role": ({"role"}, lambda posted, who: set_role(role=_role(posted), **who)),
+    "limit": (
+        {"desk", "currency", "limit"},
+        lambda posted, who: set_limit(**_limit(posted), **who),
     ),
-    **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
-    "reset-factor": lambda posted, part, who: second_factor.reset_factor(user=part.user, **who),
-    "by-groups": lambda posted, part, who: groups.leave_to_groups(user=part.user, **who),
-    "remove": lambda posted, part, who: remove_member(user=part.user, **who),
-    "end-sessions": lambda posted, part, who: end_sessions(user=part.user, **who),
+    **dict.fromkeys(("join", "leave", "lead", "follow"), ({"team"}, _set_team)),
+    "reset-factor": (set(), lambda posted, who: second_factor.reset_factor(**who)),
+    "by-groups": (set(), lambda posted, who: groups.leave_to_groups(**who)),
+    "remove": (set(), lambda posted, who: remove_member(**who)),
+    "end-sessions": (set(), lambda posted, who: end_sessions(**who)),
 }
 
 
@@ -192,11 +183,11 @@ def _members(
         "workspaces": access.workspaces_to(access.SEE_MEMBERS, user),
         "found": listed,
         "given": {name: value for name, value in narrowed.items() if value},
-        "older": urlencode({**query, "after": listed.after}) if listed.after else "",
+        "older": urlencode({**query, "after": listed["after"]}) if listed["after"] else "",
         "may_change": may_change,
         "invited": invited,
         "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
-        "roles": _role_words(),
+        "roles": ROLES.items(),
         "desks": _desks(workspace),
         "sentence": sentence,
         "posted": request.POST,
@@ -220,7 +211,7 @@ def _member(
         "is_self": part.user_id == user.pk,
         "may_change": _may_change(user, part.workspace),
         "decides": part.role in access.DECIDES,
-        "roles": _role_words(),
+        "roles": ROLES.items(),
         "desks": _desks(part.workspace),
         "word": groups.word_of(part),
         "other_teams": list(others.order_by("name", "pk")),
@@ -252,33 +243,7 @@ def _status(no: BadForm | Refused) -> int:
 # The people of a workspace, page by page or one alone.
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A person as the page lists them."""
-
-    part: Membership
-    limits: Sequence[str]  # what they may approve now: a line for each desk
-    teams: Sequence[Team]
-    has_factor: bool
-    sessions: int
-    seen_at: datetime | None  # last use of any of the sessions, to the minute
-
-    @property
-    def name(self) -> str:
-        return self.part.user.get_username()
-
-
-@dataclass(frozen=True)
-class _MembersPage:
-    """A page of a workspace's people, by name, and its teams."""
-
-    members: Sequence[_Member]
-    count: int  # of all people in it
-    after: str  # the last name of this page; "": there is no next one
-    teams: Sequence[tuple[Team, int]]  # with their numbers of people
-
-
-def _members_page(workspace: Workspace, *, name: str, role: str, after: str) -> _MembersPage:
+def _members_page(workspace: Workspace, *, name: str, role: str, after: str) -> dict[str, Json]:
     """Return a page of people, filtered by part of a name and by role, in seven queries."""
     everybody = Membership.objects.filter(workspace=workspace)
     matching = everybody.filter(user__username__icontains=name) if name else everybody
@@ -287,19 +252,20 @@ def _members_page(workspace: Workspace, *, name: str, role: str, after: str) -> 
     rows = list(matching.select_related("user").order_by("user__username")[: PAGE + 1])
     teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
     counted = teams.annotate(count=Count("members")).order_by("name", "pk")
-    return _MembersPage(
-        _read_members(workspace, rows[:PAGE]),
-        everybody.count(),
-        rows[PAGE - 1].user.get_username() if len(rows) > PAGE else "",
-        [(team, team.count) for team in counted],
-    )
+    return {
+        "members": _read_members(workspace, rows[:PAGE]),
+        "count": everybody.count(),
+        # The last name of this page; "": there is no next one.
+        "after": rows[PAGE - 1].user.get_username() if len(rows) > PAGE else "",
+        "teams": [(team, team.count) for team in counted],
+    }
 
 
-def _read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[_Member]:
+def _read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[dict[str, Json]]:
     """Return some people of a workspace for display, in three queries."""
     teams = _teams_of(parts)
-    sessions = Session.objects.filter(user__in=[part.user_id for part in parts])
-    live = sessions.filter(expire_date__gt=timezone.now()).values("user").order_by()
+    signed_in = Session.objects.filter(user__in=[part.user_id for part in parts])
+    live = signed_in.filter(expire_date__gt=timezone.now()).values("user").order_by()
     active = {
         row["user"]: (row["count"], row["last"] - timedelta(seconds=settings.SESSION_COOKIE_AGE))
         for row in live.annotate(count=Count("pk"), last=Max("expire_date"))
@@ -307,16 +273,23 @@ def _read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[_Me
     limits = readable_limits(workspace.policy)
     devices = TOTPDevice.objects.filter(user__in=[part.user_id for part in parts], confirmed=True)
     enrolled = set(devices.values_list("user", flat=True))
-    return [
-        _Member(
-            part,
-            _limits(part, limits, {team.slug for team in teams.get(part.pk, [])}),
-            teams.get(part.pk, []),
-            part.user_id in enrolled,
-            *active.get(part.user_id, (0, None)),
+    read = []
+    for part in parts:
+        sessions, seen_at = active.get(part.user_id, (0, None))
+        own = teams.get(part.pk, [])
+        read.append(
+            {
+                "part": part,
+                "name": part.user.get_username(),
+                # What they may approve now: a line for each desk.
+                "limits": _limits(part, limits, {team.slug for team in own}),
+                "teams": own,
+                "has_factor": part.user_id in enrolled,
+                "sessions": sessions,
+                "seen_at": seen_at,  # last use of any of them, to the minute
+            }
         )
-        for part in parts
-    ]
+    return read
 
 
 def _open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:
@@ -328,11 +301,6 @@ def _open_invitations(workspace: Workspace, before: int | None) -> tuple[list[In
     invitations = invitations if before is None else invitations.filter(pk__lt=before)
     rows = list(invitations.select_related("team", "by").order_by("-pk")[: PAGE + 1])
     return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
-
-
-def _role_words() -> list[tuple[str, str]]:
-    """Return each role with what it may do."""
-    return [(role.value, ROLES[role]) for role in Role]
 
 
 def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
@@ -395,18 +363,6 @@ def _highest(tiers: Tiers, currency: str, teams: Collection[str], own: int | Non
 # The forms by which an admin changes people and teams.
 
 
-def _read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the role in the form. Raises BadForm."""
-    only(posted, _OURS | {"role"})
-    return {"role": _role(posted)}
-
-
-def _read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
-    """Return the limit in the form; None without an amount. Raises BadForm."""
-    only(posted, _OURS | {"desk", "currency", "limit"})
-    return _limit(posted)
-
-
 def _limit(posted: QueryDict) -> dict[str, Any]:
     desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
     currency = posted.get("currency", "").strip().upper()
@@ -418,6 +374,17 @@ def _limit(posted: QueryDict) -> dict[str, Any]:
     except BadAmount as error:
         raise BadForm("limit", f"The limit: {error}.") from None
     return {"desk": desk, "currency": currency, "limit_minor": minor if text else None}
+
+
+def _change_group(posted: QueryDict, who: dict[str, Any]) -> None:
+    if posted.get("change") != "readmit":
+        groups.set_group(**_read_group(posted, who["workspace"]), **who)
+        return
+    only(posted, _OURS | {"workspace", "user"})
+    gone = User.objects.filter(username=_slug(posted, "user")).first()
+    if gone is None:
+        raise BadForm("user", "There is no such person.")
+    groups.leave_to_groups(user=gone, **who)
 
 
 def _read_group(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
@@ -438,40 +405,27 @@ def _read_group(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
     return read
 
 
-def _read_team(posted: QueryDict, part: Membership) -> Team:
-    """Return the team in the form, of the member's workspace. Raises BadForm."""
-    only(posted, _OURS | {"team"})
-    team = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
-    if team is None:
-        raise BadForm("team", "There is no such team.")
-    return team
-
-
-def _read_factor(posted: QueryDict) -> dict[str, Any]:
-    """Return the roles that must have a second factor, and whose counts. Raises BadForm."""
-    fields = {"csrfmiddlewaretoken", "workspace", "provider"}
-    only(posted, fields | {f"role.{role}" for role in Role})
+def _set_factor(posted: QueryDict, who: dict[str, Any]) -> None:
+    only(posted, {"csrfmiddlewaretoken", "workspace", "provider", *(f"role.{r}" for r in Role)})
     roles = [role for role in Role if posted.get(f"role.{role}") == "1"]
-    return {"roles": roles, "of_provider": posted.get("provider") == "1"}
+    second_factor.require_factor(roles=roles, of_provider=posted.get("provider") == "1", **who)
 
 
-def _read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return the name and short name of a new team. Raises BadForm."""
+def _add_team(posted: QueryDict, who: dict[str, Any]) -> None:
     only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
     slug = _slug(posted, "slug")
-    if Team.objects.filter(workspace=workspace, slug=slug).exists():
+    if Team.objects.filter(workspace=who["workspace"], slug=slug).exists():
         raise BadForm("slug", f"There is a team {slug} already.")
-    return {"slug": slug, "name": posted.get("name", "")}
+    set_team(slug=slug, name=posted.get("name", ""), **who)
 
 
-def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return an invitation's address, role and team. Raises BadForm."""
+def _send_invitation(posted: QueryDict, who: dict[str, Any]) -> None:
     only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
     slug = _slug(posted, "team")
-    team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None
+    team = Team.objects.filter(workspace=who["workspace"], slug=slug).first() if slug else None
     if slug and team is None:
         raise BadForm("team", "There is no such team.")
-    return {"email": posted.get("email", ""), "role": _role(posted), "team": team}
+    invite(email=posted.get("email", ""), role=_role(posted), team=team, **who)
 
 
 def _slug(posted: QueryDict, field: str) -> str:
@@ -546,14 +500,6 @@ def invite(
     return made
 
 
-def _revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None:
-    """Revoke an invitation; its link stops working. Raises Refused."""
-    with transaction.atomic():
-        name = lock_people(invitation.workspace, by)
-        if not end_invitation(invitation, InvitationState.REVOKED, at=at, actor=name):
-            raise Refused("over", "This invitation is over already.")
-
-
 def invitation_of(token: str, *, at: datetime) -> Invitation | None:
     """Return the invitation of a link, or None if the link does not work (any more)."""
     known = (
@@ -564,12 +510,6 @@ def invitation_of(token: str, *, at: datetime) -> Invitation | None:
     )
     # Writing rows is not enough to sign one.
     return known if known and secrets.compare_digest(known.token, token) else None
-
-
-def _accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:
-    """Let an existing user join. Raises Refused."""
-    with transaction.atomic():
-        return _join(invitation, user, at)
 
 
 def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetime) -> Membership:
@@ -645,28 +585,19 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     return part
 
 
-# The pages: an admin's form, and the page behind a link.
-
-
-@action
-def invitation_send(request: HttpRequest) -> HttpResponse:
-    """Send a link to an address; the answer does not reveal whether a user has it."""
-    user = access.person(request)
-    workspace = access.workspace_to(access.STAFF, user, request.POST.get("workspace", ""))
-    try:
-        given = read_invitation(request.POST, workspace)
-        invite(workspace=workspace, by=user, at=timezone.now(), **given)
-    except (BadForm, Refused) as no:
-        return show_refusal(request, workspace, no)
-    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#invitations")
+# The pages: revoke an invitation, and the page behind a link.
 
 
 @action
 def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    """Revoke an invitation; its link stops working."""
     user = access.person(request)
     made = access.invitation_to_revoke(user, pk)
     try:
-        _revoke_invitation(invitation=made, by=user, at=timezone.now())
+        with transaction.atomic():
+            name = lock_people(made.workspace, user)
+            if not end_invitation(made, InvitationState.REVOKED, at=timezone.now(), actor=name):
+                raise Refused("over", "This invitation is over already.")
     except Refused as no:
         return show_refusal(request, made.workspace, no)
     slug = urlencode({"workspace": made.workspace.slug})
@@ -683,7 +614,8 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     try:
         only(request.POST, {"csrfmiddlewaretoken", "as", "name", "password"})
         if request.POST.get("as") == "me" and isinstance(request.user, User):
-            _accept_as(invitation=made, user=request.user, at=timezone.now())
+            with transaction.atomic():
+                _join(made, request.user, timezone.now())
             return redirect("home")
         if settings.OPSCONSOLE_SSO_BREAK_GLASS:
             raise BadForm("", f"Continue with {settings.OPSCONSOLE_SSO_NAME} to join.")
@@ -707,5 +639,5 @@ def _invitation(
     if made:
         user = request.user if isinstance(request.user, User) else None
         mine = Membership.objects.filter(workspace=made.workspace, user=user).first()
-        shown |= {"part": mine, "may": ROLES[Role(made.role)]}
+        shown |= {"part": mine, "may": ROLES[made.role]}
     return render(request, "members/invitation.html", shown, status=status if made else 404)

@@ -482,16 +482,6 @@ def _apply_in(workspace: Workspace, user: User, groups: list[str] | None, *, at:
 # The table on the members page.
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A row of the table as the members page lists it."""
-
-    group: SignOnGroup
-    limits: list[str]
-    people: int  # who named the group at their last sign-on
-    stops: list[tuple[str, ExternalAgent]]  # agents that stop if their owner loses it
-
-
 def shown_groups(workspace: Workspace) -> dict[str, Json]:
     """Return what the members page shows of groups; nothing without sign-on."""
     if not settings.OPSCONSOLE_SSO_ISSUER:
@@ -505,7 +495,7 @@ def shown_groups(workspace: Workspace) -> dict[str, Json]:
     }
 
 
-def _rows(workspace: Workspace, words: Collection[SignOnPart]) -> Iterator[_Row]:
+def _rows(workspace: Workspace, words: Collection[SignOnPart]) -> Iterator[dict[str, Json]]:
     table = list(SignOnGroup.objects.filter(workspace=workspace).order_by("value"))
     parts = {part.user_id: part for part in Membership.objects.filter(workspace=workspace)}
     agents = ExternalAgent.objects.filter(workspace=workspace, paused_at=None)
@@ -520,7 +510,12 @@ def _rows(workspace: Workspace, words: Collection[SignOnPart]) -> Iterator[_Row]
                 losing.add(word.user_id)
         stops = [(one.owner.get_username(), one) for one in owned if one.owner_id in losing]
         limits = [f"{desk_title(desk)}: {up_to(own)}" for desk, own in sorted(group.limits.items())]
-        yield _Row(group, limits, len([w for w in theirs if w.user_id in parts]), stops)
+        yield {
+            "group": group,
+            "limits": limits,
+            "people": len([word for word in theirs if word.user_id in parts]),
+            "stops": stops,  # agents, if their owner loses the group
+        }
 
 
 def set_group(
