@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
@@ -80,14 +81,14 @@ def bulk_result(request: HttpRequest, token: UUID) -> HttpResponse:
     keys = [key for key in listed if key is not None]
     user, queue = access.person(request), read_queue(request.GET)
     outcomes = _outcomes_of(user, str(token), keys)
-    rejected = [one.escalation for one in outcomes if not one.why]
+    rejected = [one["escalation"] for one in outcomes if not one["why"]]
     shown = {
         "nav": "approvals",
         "queue": queue,
         "has_next": has_next(queue, user),
         "outcomes": outcomes,
         "rejected": rejected,
-        "left": [one for one in outcomes if one.why],
+        "left": [one for one in outcomes if one["why"]],
         "totals": _in_words(totals(rejected)),
     }
     return render(request, "approvals/bulk_result.html", shown)
@@ -303,15 +304,11 @@ def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[_Candidate]:
         usual = middle[measure]
         return max(size / usual, usual / size) if size and usual else 1.0
 
+    def is_anothers(row: InboxRow) -> bool:
+        return bool(row.claimed_by) and row.escalation.claimed_by_id != who.user_id
+
     ordered = sorted(rows, key=distance, reverse=True)
-    return [
-        _Candidate(row, distance(row) > _FAR, _is_anothers(row, who.user_id)) for row in ordered
-    ]
-
-
-def _is_anothers(row: InboxRow, user_id: int) -> bool:
-    """Tell whether someone else currently claims a request."""
-    return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
+    return [_Candidate(row, distance(row) > _FAR, is_anothers(row)) for row in ordered]
 
 
 def _measure_of(held: Escalation) -> tuple[str, int]:
@@ -337,26 +334,19 @@ def _in_words(sums_by_unit: Mapping[str, int]) -> str:
     return ", ".join(filter(None, (sums, count)))
 
 
-@dataclass(frozen=True)
-class _BulkOutcome:
-    """What happened to one request of a bulk rejection."""
-
-    escalation: Escalation
-    act: str
-    why: str  # why it was left; "" if it was rejected
-
-
-def _outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[_BulkOutcome]:
+def _outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[dict[str, Any]]:
     """Return what happened to the requests that a person may see, beginning with those left."""
     held = access.escalations_of(user).filter(pk__in=keys[:MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
     events = _told_in_bulk(bulk, [one.run_id for one in rows])
-    outcomes = [_BulkOutcome(one, act(one), _why(one, events.get(one.pk))) for one in rows]
-    return sorted(outcomes, key=lambda outcome: not outcome.why)
+    outcomes = [
+        {"escalation": one, "act": act(one), "why": _why(one, events.get(one.pk))} for one in rows
+    ]
+    return sorted(outcomes, key=lambda outcome: not outcome["why"])
 
 
 def _why(held: Escalation, event: Event | None) -> str:
-    """Return why a request was left, naming the person who was faster, if any."""
+    """Return why a request was left, naming who was faster; "" if it was rejected."""
     if event is None:
         return "It was not reached"
     if event.kind == "escalation.decided":

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet
-from django.utils.safestring import SafeString
 
 from agents.core.compat_0_2 import unit_of
 from agents.core.decisions import FINAL, INSTRUCTIONS, TEXT, Demand, RequestKind
@@ -45,11 +44,7 @@ from agents.requests.granting import fields_of, obstacle, own_bounds
 from agents.requests.queue import claimant
 from agents.requests.sharing import COMMENTED, deadline_of, own_words
 from agents.requests.words import (
-    Choice,
-    Comparison,
     Entitlement,
-    Ruler,
-    Source,
     act,
     came_to_nothing,
     choices,
@@ -69,14 +64,14 @@ from agents.requests.words import (
     what_awaits,
 )
 from agents.runs import kill_switch
-from agents.runs.changes import ActionStage, reply_of, stages
+from agents.runs.changes import reply_of, stages
 from agents.sdk.adjustments import OpenField, label_of
 from agents.sdk.amounts import read_amounts
 from agents.sdk.rules import Beside, Section
 from agents.shell import access
 from agents.shell.access import SEE_VALUES
 from agents.shell.event_words import stopped_by_hand
-from agents.shell.formats import Output, as_html, split_output
+from agents.shell.formats import as_html, split_output
 from agents.shell.refusal import Refused
 from agents.tools import argument_in_words
 
@@ -90,125 +85,6 @@ _OVERDUE = "The time to decide is over. The request is closed as soon as a worke
 
 
 @dataclass(frozen=True)
-class Card:
-    """A request with its evidence, for one person."""
-
-    escalation: Escalation
-    kind: RequestKind
-    act: str
-    asks: SafeString  # the action, as markup
-    outcome: SafeString  # "" while it waits
-    stopped: str  # who stopped its run before a decision, and why; "" if nobody did
-    choices: Sequence[Choice]  # what this person may answer here and now
-    fields: Sequence[FormField]  # arguments that they may change
-    withheld: str  # why there is no full form: ended, claim, role, yes; "" if there is one
-    subject: str
-    number: str  # the subject's key, if their name does not contain it
-    note: str  # the desk's note on the subject, below the headline
-    follows: str  # what follows an approval, as a sentence; "": the kind's own says it
-    sections: Sequence[Section]  # the desk's books now
-    doubts: Sequence[Comparison]  # what to compare with the request before approving it
-    rulings: Sequence[Json]  # that asked for a person, the weightiest first
-    passed: Sequence[Json]  # the other rulings
-    most_minor: int | None  # the most that this person may grant; None: there is no amount
-    may_grant_all: bool
-    above: str  # why this person cannot grant it all, and who can; "": they can
-    passes_to: str  # the person who gets it if this one passes it on; "": nobody
-    entitled: Entitlement  # as to tiers and the first of two approvals
-    refusal: str  # why this person cannot decide, or ""
-    effect: Effect | None  # what was then executed
-    limit_minor: int | None
-    claimed_by: str
-    is_mine: bool
-    may_release: bool
-    decisions: Sequence[Escalation]  # about the same subject, newest first
-    stages: Sequence[ActionStage]
-    sources: Sequence[Source]
-    shown: Sequence[Json]  # the evidence that the desk gave with the review, as data
-    ruler: Ruler | None
-    published: int | None  # the published policy version, if the run keeps an older one
-    produced: Output | None  # a step's output; None: the request has none
-    letter: str | None  # the text for an outsider; None: the request has none
-    words: str  # the agent's answer, as HTML; "": the request has none
-    own_words: Sequence[str]  # passages of it that no record has, not even in other words
-    known: Sequence[tuple[str, str]]  # sentences of ledger and record, to compare it with
-    correction: str  # the person's own text instead: the email, or instructions for the draft
-    too_long: str  # why a later step cannot email this result, or ""
-    lookalikes: Sequence[str]  # warnings about deceptive characters, a sentence each
-    switch: KillSwitch | None  # prevents an approval
-    obstacle: str  # also prevents it, as a sentence; "" if nothing does
-    asked_again: int | None  # the request that replaced it
-    approved_before: "_ApprovedBefore | None"  # the approval that it replaced
-    changed_by: str  # who changed the arguments that the agent proposed; "": nobody
-    sent_back: "Sequence[_SentBack]"  # earlier proposals of the run, newest first
-    kept: str  # why it cannot be sent back again, if it was before
-    proposed_before: "Sequence[_ProposedBefore]"  # what an agent elsewhere repeats with it
-    rejected_before: Escalation | None  # the same, whoever proposed it
-    same: "Sequence[_Same]"  # open requests on the same money, for whatever amount
-    together: str  # how they and this one exceed what is left, as a sentence; "": they do not
-    followed_by: int | None  # the request that followed one that was sent back
-    # Of the external agent that asks: its key's public part, and who saw the key; "": unknown.
-    keys: Sequence[tuple[str, str]]
-    # Pairs: a template reads `items` of a mapping as its entry of that name, which is the agent's.
-    claimed: Sequence[tuple[str, str]]  # an external agent's source of each argument
-    reported: Json  # its report on a call that it took, with its `parts`; None: none
-
-    @property
-    def facts(self) -> Sequence[Json]:
-        """Return the few facts that stand in the middle, of what was noted first."""
-        return [one for one in self._known[0].items if one["kind"] == "fact"][:_FACTS]
-
-    @property
-    def beside(self) -> Sequence[Section]:
-        """Return the rest, for the side; what the banner quotes stands there."""
-        first, *others = self._known
-        quoted = {one.get("text") for one in doubts_of(self.escalation)}
-        rest = [
-            one
-            for one in first.items
-            if one not in self.facts and not (one["kind"] == "quote" and one["text"] in quoted)
-        ]
-        return [*([replace(first, items=rest)] if rest or first.note else []), *others]
-
-    @property
-    def _known(self) -> Sequence[Section]:
-        shown = [Section("Facts at review", self.shown)] if self.shown else []
-        return [*shown, *self.sections] or [Section("", ())]
-
-    @property
-    def fixed(self) -> Sequence[Comparison]:
-        """Return what was not asked for and no field changes."""
-        names = {field.open.name for field in self.fields}
-        doubts = zip(doubts_of(self.escalation), self.doubts, strict=True)
-        return [shown for doubt, shown in doubts if doubt["name"] not in names]
-
-    @property
-    def has_odd_twin(self) -> bool:
-        """Whether another open request on the same money has to be compared first."""
-        return bool(self.together) or any(other.mark for other in self.same)
-
-    @property
-    def compares_first(self) -> bool:
-        """Whether a person has to compare something before they choose an answer."""
-        is_odd = bool(self.doubts or self.own_words or self.lookalikes or self.too_long)
-        return is_odd or self.chooses or self.has_odd_twin or self.rejected_before is not None
-
-    @property
-    def chooses(self) -> bool:
-        """Whether a person has to choose what nobody named."""
-        return any(field.open.words for field in self.fields)
-
-
-@dataclass(frozen=True)
-class _Same:
-    """Another open request on the same money."""
-
-    request: Escalation
-    act: str
-    mark: str  # what has to be compared with its request; or ""
-
-
-@dataclass(frozen=True)
 class Around:
     """What a card and the rest of its page share, read once."""
 
@@ -216,7 +92,7 @@ class Around:
     stops: Callable[[], Sequence[kill_switch.SwitchInForce]]  # in the person's workspaces
 
 
-def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
+def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime) -> dict[str, Any]:
     """Gather what a person needs to decide and, after the decision, what followed."""
     run, kind = escalation.run, kind_of_request(escalation)
     steps = _steps(escalation)
@@ -276,12 +152,21 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     earlier = _sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
     before = approved_before(escalation, reviews)
-    return Card(
-        escalation=escalation,
-        kind=kind,
-        act=act(escalation, name),
-        asks=what_awaits(escalation, called, entitled.first),
-        outcome=SafeString("")
+    doubts, evidence = comparisons(escalation), facts.get("evidence") or []
+    middle, aside = _facts_and_rest(escalation, evidence, known.sections)
+    together = _together(escalation, same, known) if is_open else ""
+    has_odd_twin = bool(together) or any(other["mark"] for other in same)
+    chooses = any(field.open.words for field in fields)
+    names = {field.open.name for field in fields}
+    rejected = rejected_before(escalation)
+    too_long, lookalikes = _too_long(escalation, kind), _lookalikes(escalation, name, part)
+    is_odd = bool(doubts or free or lookalikes or too_long)
+    return {
+        "escalation": escalation,
+        "kind": kind,
+        "act": act(escalation, name),
+        "asks": what_awaits(escalation, called, entitled.first),  # the action, as markup
+        "outcome": ""
         if is_open
         else outcome(
             escalation,
@@ -291,8 +176,10 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
             at=at,
             is_held=switch is not None,
         ),
-        stopped=stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
-        choices=()
+        # Who stopped its run before a decision, and why.
+        "stopped": stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
+        # What this person may answer here and now.
+        "choices": ()
         if withheld in ("ended", "claim", "role")
         else choices(
             escalation,
@@ -304,60 +191,96 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
             entitled=entitled,
             passes_to=passes_to,
         ),
-        fields=fields,
-        withheld=withheld,
-        subject=called,
-        number=f"#{escalation.subject_key}" if name else "",
-        note=known.note,
-        follows=follows.note if (follows := following_of(escalation)) else "",
-        sections=known.sections,
-        doubts=comparisons(escalation),
-        rulings=sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
-        passed=[one for one in rulings if not _is_hit(one)],
-        most_minor=most,
-        may_grant_all=may_grant_all,
-        above=_above(escalation, limit, most, known.left_minor, able) if is_above else "",
-        passes_to=passes_to,
-        entitled=entitled,
-        refusal=refusal,
-        effect=effect,
-        limit_minor=limit,
-        claimed_by=claimed_by,
-        is_mine=is_mine,
-        may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
-        decisions=decisions,
-        stages=stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
-        sources=[] if run.is_emptied else sources(escalation, reviews),
-        shown=facts.get("evidence") or [],
-        ruler=ruler(
+        "fields": fields,  # arguments that they may change
+        "withheld": withheld,  # why there is no full form: ended, claim, role, yes; ""
+        "subject": called,
+        "number": f"#{escalation.subject_key}" if name else "",  # if their name has none
+        "note": known.note,  # the desk's, on the subject
+        # What follows an approval, as a sentence; "": the kind's own says it.
+        "follows": follows.note if (follows := following_of(escalation)) else "",
+        "facts": middle,
+        "beside": aside,
+        # What to compare with the request before approving it; of that, what no field changes.
+        "doubts": doubts,
+        "fixed": [
+            shown
+            for doubt, shown in zip(doubts_of(escalation), doubts, strict=True)
+            if doubt["name"] not in names
+        ],
+        # Those that asked for a person, the weightiest first, and the others.
+        "rulings": sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
+        "passed": [one for one in rulings if not _is_hit(one)],
+        "most_minor": most,  # that this person may grant; None: there is no amount
+        "may_grant_all": may_grant_all,
+        # Why this person cannot grant it all, and who can.
+        "above": _above(escalation, limit, most, known.left_minor, able) if is_above else "",
+        "passes_to": passes_to,  # who gets it if this person passes it on; "": nobody
+        "entitled": entitled,  # as to tiers and the first of two approvals
+        "refusal": refusal,  # why this person cannot decide
+        "effect": effect,  # what was then executed
+        "limit_minor": limit,
+        "claimed_by": claimed_by,
+        "is_mine": is_mine,
+        "may_release": is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
+        "decisions": decisions,  # about the same subject, newest first
+        "stages": stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
+        "sources": [] if run.is_emptied else sources(escalation, reviews),
+        "shown": evidence,  # what the desk gave with the review, as data
+        "ruler": ruler(
             ruling_to_draw(escalation.review, escalation.amount_minor),
             most if is_open and not refusal and entitled.may_say_yes else None,
         ),
-        published=_published_version(escalation),
-        produced=split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
-        letter=_letter(escalation, kind),
-        words=as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
-        own_words=free,
-        known=recorded,
-        correction=_correction_of(escalation),
-        too_long=_too_long(escalation, kind),
-        lookalikes=_lookalikes(escalation, name, part),
-        switch=switch,
-        obstacle=str(hindered or ""),
-        asked_again=_asked_again(escalation),
-        approved_before=before,
-        changed_by=_changed_by(reviews, before),
-        sent_back=earlier or _corrected_before(escalation),
-        kept=str(kept or "") if earlier else "",
-        proposed_before=proposed_before(escalation),
-        rejected_before=rejected_before(escalation),
-        same=same,
-        together=_together(escalation, same, known) if is_open else "",
-        followed_by=following(escalation)
+        # The published policy version, if the run keeps an older one.
+        "published": _published_version(escalation),
+        # A step's output, a letter for an outsider, an agent's answer: each if the request has it.
+        "produced": split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
+        "letter": _letter(escalation, kind),
+        "words": as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
+        "own_words": free,  # passages of it that no record has, not even in other words
+        "known": recorded,  # sentences of ledger and record, to compare it with
+        "correction": _correction_of(escalation),  # the person's own text instead
+        "too_long": too_long,
+        "lookalikes": lookalikes,
+        "switch": switch,  # prevents an approval
+        "obstacle": str(hindered or ""),  # also prevents it, as a sentence
+        "asked_again": _asked_again(escalation),
+        "approved_before": before,  # the approval that it replaced
+        "changed_by": _changed_by(reviews, before),
+        "sent_back": earlier or _corrected_before(escalation),
+        "kept": str(kept or "") if earlier else "",  # why it cannot be sent back again
+        "proposed_before": proposed_before(escalation),
+        "rejected_before": rejected,  # the same, whoever proposed it
+        "same": same,  # open requests on the same money, for whatever amount
+        "together": together,
+        "has_odd_twin": has_odd_twin,  # another one has to be compared first
+        "chooses": chooses,  # whether a person has to choose what nobody named
+        # Whether a person has to compare something before they choose an answer.
+        "compares_first": is_odd or chooses or has_odd_twin or rejected is not None,
+        # The request that followed one that was sent back.
+        "followed_by": following(escalation)
         if escalation.state == EscalationState.SENT_BACK
         else None,
         **_of_agent(escalation, steps),
-    )
+    }
+
+
+def _facts_and_rest(
+    escalation: Escalation, evidence: Sequence[Json], sections: Sequence[Section]
+) -> tuple[list[Json], list[Section]]:
+    """Return the few facts that stand in the middle, of what was noted first, and the side.
+
+    What the banner quotes stands there and not at the side.
+    """
+    at_review = [Section("Facts at review", evidence)] if evidence else []
+    first, *others = [*at_review, *sections] or [Section("", ())]
+    middle = [one for one in first.items if one["kind"] == "fact"][:_FACTS]
+    quoted = {one.get("text") for one in doubts_of(escalation)}
+    rest = [
+        one
+        for one in first.items
+        if one not in middle and not (one["kind"] == "quote" and one["text"] in quoted)
+    ]
+    return middle, [*([replace(first, items=rest)] if rest or first.note else []), *others]
 
 
 def _steps(escalation: Escalation) -> list[Step]:
@@ -455,7 +378,7 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
     return "" if is_possible else "yes"
 
 
-def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Same]]:
+def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[dict[str, Any]]]:
     """Return earlier decisions about the same subject, newest first, and similar open requests.
 
     Those are of the same kind, about the same resource and, if it names one, for the same other
@@ -477,17 +400,18 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[_Sam
         return decisions, []
     party = told_apart_by(escalation)
     waiting = [
-        _Same(other, act(other), mark_of(other))
+        # Its mark has to be compared with its request.
+        {"request": other, "act": act(other), "mark": mark_of(other)}
         for other in newest
         if not other.decided_at and told_apart_by(other) == party
     ]
     return decisions, waiting
 
 
-def _together(escalation: Escalation, same: Sequence[_Same], known: Beside) -> str:
+def _together(escalation: Escalation, same: Sequence[Json], known: Beside) -> str:
     """Say by how much open requests on the same money exceed what is left of it, or return ""."""
     left, currency = known.left_minor, escalation.currency
-    requests = (escalation, *(one.request for one in same))
+    requests = (escalation, *(one["request"] for one in same))
     asked = [one.amount_minor or 0 for one in requests if one.currency == currency]
     if left is None or len(asked) < 2 or sum(asked) <= left:
         return ""
@@ -607,11 +531,11 @@ def _asked_again(escalation: Escalation) -> int | None:
     return same.values_list("pk", flat=True).first()
 
 
-def _changed_by(reviews: Sequence[Step], before: "_ApprovedBefore | None") -> str:
+def _changed_by(reviews: Sequence[Step], before: Json) -> str:
     """Return who changed the proposed arguments before this request was made."""
     who = ["the policy"] if any(reply_of(one)["revisions"] for one in reviews) else []
-    if before and before.escalation.state == EscalationState.ADJUSTED:
-        who.append(str(before.escalation.decided_by))
+    if before and before["escalation"].state == EscalationState.ADJUSTED:
+        who.append(str(before["escalation"].decided_by))
     return " and ".join(who)
 
 
@@ -646,47 +570,11 @@ def _why_kept(escalation: Escalation, before: int) -> Refused | None:
 # again.
 
 
-@dataclass(frozen=True)
-class Change:
-    """One changed argument."""
+def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> dict[str, Any] | None:
+    """Return the approval that a request replaced and the policy's new sentences, or None.
 
-    label: str
-    before: str  # "" if it was missing
-    after: str
-
-
-@dataclass(frozen=True)
-class _SentBack:
-    """An earlier request of the run."""
-
-    escalation: Escalation
-    act: str
-    words: str  # of the person who sent it back
-    is_other: bool  # another tool is proposed now
-    changes: Sequence[Change]  # since then, if the tool is the same
-
-
-@dataclass(frozen=True)
-class _ProposedBefore:
-    """A call that an external agent repeats with the request."""
-
-    run: str
-    is_here: bool  # in the request's own run
-    request: int | None  # that asked a person about it
-
-
-@dataclass(frozen=True)
-class _ApprovedBefore:
-    """The approval that a request replaced."""
-
-    escalation: Escalation
-    changes: Sequence[str]  # the policy's new sentences
-
-
-def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> _ApprovedBefore | None:
-    """Return the approval that a request replaced, or None. `reviews` are its turn's.
-
-    A change by the policy says more than the rules that ask for a person because of it.
+    `reviews` are its turn's. A change by the policy says more than the rules that ask for a person
+    because of it.
     """
     if "#" not in escalation.step.key:  # the first request of its turn
         return None
@@ -702,11 +590,11 @@ def approved_before(escalation: Escalation, reviews: Sequence[Step]) -> _Approve
     known = {ruling["sentence"] for ruling in before.review["rulings"]}
     ruled = [r["sentence"] for r in escalation.review["rulings"] if r["verdict"] == "escalate"]
     changes = dict.fromkeys(revised or (one for one in ruled if one not in known))
-    return _ApprovedBefore(before, list(changes))
+    return {"escalation": before, "changes": list(changes)}
 
 
-def proposed_before(escalation: Escalation) -> list[_ProposedBefore]:
-    """Return the calls that an agent's call repeats, as of its review."""
+def proposed_before(escalation: Escalation) -> list[dict[str, Any]]:
+    """Return the calls that an external agent's call repeats, each with the request about it."""
     own = str(escalation.run_id)
     facts = escalation.review.get("facts") or {}
     found = [(one.get("run", own), one["turn"]) for one in facts.get("repeats") or ()]
@@ -715,7 +603,10 @@ def proposed_before(escalation: Escalation) -> list[_ProposedBefore]:
     asked = Escalation.objects.filter(run__in={run for run, _ in found}, pk__lt=escalation.pk)
     keys = asked.order_by("pk").values_list("run", "step__key", "pk")
     requests = {(str(run), turn_of(key)): pk for run, key, pk in keys}
-    return [_ProposedBefore(run, run == own, requests.get((run, turn))) for run, turn in found]
+    return [
+        {"run": run, "is_here": run == own, "request": requests.get((run, turn))}
+        for run, turn in found
+    ]
 
 
 def rejected_before(escalation: Escalation) -> Escalation | None:
@@ -725,30 +616,37 @@ def rejected_before(escalation: Escalation) -> Escalation | None:
     return here.select_related("decided_by").filter(pk=no["request"]).first() if no else None
 
 
-def _sent_back_before(escalation: Escalation) -> list[_SentBack]:
+def _sent_back_before(escalation: Escalation) -> list[dict[str, Any]]:
     """Return the requests of the run sent back before this one, newest first."""
     earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
     found = earlier.select_related("decided_by", "run").order_by("-pk")
     return [_since(one, escalation) for one in found]
 
 
-def _since(before: Escalation, now: Escalation) -> _SentBack:
+def _since(before: Escalation, now: Escalation) -> dict[str, Any]:
+    """Return an earlier request and, if the tool is the same, the arguments changed since."""
     old, new = before.action.get("args") or {}, now.action.get("args") or {}
     desk, tool = now.run.desk, str(now.action.get("name", ""))
     is_other = before.action.get("name") != now.action.get("name")
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+    def words(args: dict[str, Json], name: str) -> str:
+        return argument_in_words(desk, tool, name, args[name]) if name in args else ""
+
     changes = [
-        Change(label_of(name), *(_words(desk, tool, args, name) for args in (old, new)))
+        {"label": label_of(name), "before": words(old, name), "after": words(new, name)}
         for name in names
     ]
-    return _SentBack(before, act(before), before.comment, is_other, [] if is_other else changes)
+    return {
+        "escalation": before,
+        "act": act(before),
+        "words": before.comment,
+        "is_other": is_other,
+        "changes": [] if is_other else changes,
+    }
 
 
-def _words(desk: str, tool: str, args: dict[str, object], name: str) -> str:
-    return argument_in_words(desk, tool, name, args[name]) if name in args else ""
-
-
-def _corrected_before(escalation: Escalation) -> list[_SentBack]:
+def _corrected_before(escalation: Escalation) -> list[dict[str, Any]]:
     """Return the earlier rounds of a draft that a person sent back, newest first."""
     if escalation.action.get("round", 1) == 1:
         return []
@@ -757,7 +655,7 @@ def _corrected_before(escalation: Escalation) -> list[_SentBack]:
     )
     found = earlier.select_related("decided_by", "step", "run").order_by("-pk")
     same = (one for one in found if one.action.get("step") == escalation.action["step"])
-    return [_SentBack(one, act(one), _correction_of(one), False, []) for one in same]
+    return [{"escalation": one, "act": act(one), "words": _correction_of(one)} for one in same]
 
 
 def _correction_of(escalation: Escalation) -> str:
@@ -774,28 +672,6 @@ def following(escalation: Escalation) -> int | None:
 # A request's holder and comments, and the people to whom this person may hand it.
 _SAID = 30  # entries that a card shows, the newest
 PERIODS = (5, 10, 30, 60, 4 * 60, 24 * 60)  # minutes that a snooze may take
-
-
-@dataclass(frozen=True)
-class _Said:
-    """A comment, or a hand-over with its note."""
-
-    event: Event
-    is_handed: bool
-    to: str  # the receiver; "" for everybody
-    is_team: bool
-    text: str
-
-
-@dataclass(frozen=True)
-class _Holder:
-    """The holder of a waiting request."""
-
-    claimed_by: str
-    to: str  # the assigned person or team; "" for nobody
-    is_team: bool
-    is_reader: bool  # it is assigned to the reader or to their team
-    is_able: bool  # the assigned person or team may still decide it
 
 
 def receivers(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
@@ -825,7 +701,7 @@ def handover_of(
         "holder": _holder(escalation, user, claimed_by, roster),
         "said": said[-_SAID:],
         "is_cut": len(said) > _SAID,
-        "entry": max((one.event.seq for one in said if one.event.actor == name), default=0),
+        "entry": max((one["event"].seq for one in said if one["event"].actor == name), default=0),
         "may_comment": acts,
         "receivers": receivers(  # none if this person may not hand it over
             [("person", name, name) for name in names]
@@ -838,20 +714,23 @@ def handover_of(
 
 def _holder(
     escalation: Escalation, user: User, claimed_by: str, roster: Callable[[], Roster]
-) -> _Holder:
+) -> dict[str, object]:
+    """Return who has a waiting request, and whether the assigned may still decide it."""
     to, team = escalation.assigned_to, escalation.assigned_team
+    held: dict[str, object] = {"claimed_by": claimed_by, "to": "", "is_able": True}
     if team:
         teams = roster().teams
         is_able = any(team in teams[one.user_id] for one in deciders(escalation, roster()))
-        return _Holder(claimed_by, team.name, True, team in teams[user.pk], is_able)
+        is_reader = team in teams[user.pk]
+        return held | {"to": team.name, "is_team": True, "is_reader": is_reader, "is_able": is_able}
     if to:
         is_able = any(one.user_id == to.pk for one in deciders(escalation, roster()))
-        return _Holder(claimed_by, to.get_username(), False, to == user, is_able)
-    return _Holder(claimed_by, "", False, False, True)
+        return held | {"to": to.get_username(), "is_reader": to == user, "is_able": is_able}
+    return held
 
 
-def _comments(escalation: Escalation) -> list[_Said]:
-    """Return its comments, oldest first, at most one more than is shown."""
+def _comments(escalation: Escalation) -> list[dict[str, Any]]:
+    """Return comments and hand-overs with a note, oldest first, at most one more than is shown."""
     kinds = (COMMENTED, "escalation.assigned")
     found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
     mine = found.filter(facts__escalation=escalation.pk).annotate(
@@ -860,14 +739,14 @@ def _comments(escalation: Escalation) -> list[_Said]:
     return [_entry(event) for event in reversed(mine.order_by("-seq")[: _SAID + 1])]
 
 
-def _entry(event: Any) -> _Said:
+def _entry(event: Any) -> dict[str, Any]:
     text = EventText(name=event.name, text=event.text, erased_at=event.erased_at)
     facts = facts_of(event, [text] if text.name else [])
     is_handed, is_team = event.kind != COMMENTED, "team" in facts
     to = facts.get("team_name", "") if is_team else facts.get("to", "")
     said = facts.get("comment") or facts.get("note", "")
     said = said.sentence if isinstance(said, ErasedText) else said
-    return _Said(event, is_handed, to, is_team, said)
+    return {"event": event, "is_handed": is_handed, "to": to, "is_team": is_team, "text": said}
 
 
 def periods(left: timedelta = timedelta.max) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -20,7 +20,7 @@ from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of
 from agents.models import Escalation, Membership, Team
 from agents.requests import deciding, granting, sharing
-from agents.requests.card import PERIODS, Around, Card, card_of, handover_of, periods, receivers
+from agents.requests.card import PERIODS, Around, card_of, handover_of, periods, receivers
 from agents.requests.form import SET, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
@@ -235,12 +235,12 @@ def _show_card(
         "stops": around.stops,
         "typed_in": _typed_in(request.POST),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
-        "stages": card.stages,
+        "stages": card["stages"],
         "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
         "strip": strip_of(user, request.GET.get("done", "")),
         "notice": notice,
         "field": field,
-        "fields": fill_fields(card.fields, request.POST, wrong=field, sentence=sentence),
+        "fields": fill_fields(card["fields"], request.POST, wrong=field, sentence=sentence),
         "shown_at": _fields(card),
         "sentence": sentence,
         "verdict": _opening_answer(request.POST.get("verdict", ""), card),
@@ -270,21 +270,21 @@ def _typed_in(posted: QueryDict) -> str:
     return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
-def _opening_answer(wanted: str, card: Card) -> str:
+def _opening_answer(wanted: str, card: Mapping[str, Any]) -> str:
     """Return the answer to preselect: the sent one, or else the plainest approval.
 
     None where a person has to compare something first, or can only refuse. What a person cannot
     grant they pass on.
     """
-    offered = [choice.verdict for choice in card.choices]
-    plainest = () if card.compares_first else (APPROVE, ADJUST)
+    offered = [choice.verdict for choice in card["choices"]]
+    plainest = () if card["compares_first"] else (APPROVE, ADJUST)
     return next((verdict for verdict in (wanted, PASSES_ON, *plainest) if verdict in offered), "")
 
 
-def _fields(card: Card) -> list[str]:
+def _fields(card: Mapping[str, Any]) -> list[str]:
     """Return the names of the fields that show their own errors."""
-    changes = [field.name for field in card.fields]
-    is_text = card.kind.change in (TEXT, INSTRUCTIONS, ANSWER)
+    changes = [field.name for field in card["fields"]]
+    is_text = card["kind"].change in (TEXT, INSTRUCTIONS, ANSWER)
     return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]
 
 
@@ -422,21 +422,23 @@ def settle_call(request: HttpRequest, pk: UUID) -> HttpResponse:
 # Work on a request with others: claim, assign, snooze and comment.
 
 
-_Change: TypeAlias = Callable[[Escalation, User, datetime, QueryDict], None]
+_Change: TypeAlias = Callable[[Escalation, User, datetime, QueryDict], object]
+
+
+def _only(operation: Callable[..., object]) -> _Change:
+    """Return a change that takes nothing from the form."""
+    return lambda one, by, at, posted: operation(escalation_id=one.pk, by=by, at=at)
 
 
 @action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Claim an escalation; 409 if someone else has it or it no longer waits."""
-    return _change(request, pk, _claim)
+    return _change(request, pk, _only(sharing.claim))
 
 
 @action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
-    def change(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
-        sharing.release_claim(escalation_id=one.pk, by=by, at=at)
-
-    return _change(request, pk, change)
+    return _change(request, pk, _only(sharing.release_claim))
 
 
 @action
@@ -471,11 +473,11 @@ def _snooze(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
     sharing.snooze(escalation_id=one.pk, by=by, until=until, at=at)
 
 
-def _claim(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
-    sharing.claim(escalation_id=one.pk, by=by, at=at)
-
-
-_SHARES: Mapping[str, _Change] = {"claim": _claim, "hand-over": _assign, "snooze": _snooze}
+_SHARES: Mapping[str, _Change] = {
+    "claim": _only(sharing.claim),
+    "hand-over": _assign,
+    "snooze": _snooze,
+}
 
 
 @action
@@ -509,11 +511,7 @@ def share(request: HttpRequest) -> HttpResponse:
 @action
 def wake(request: HttpRequest, pk: int) -> HttpResponse:
     """End the snooze of a request early."""
-
-    def change(one: Escalation, by: User, at: datetime, posted: QueryDict) -> None:
-        sharing.wake(escalation_id=one.pk, by=by, at=at)
-
-    return _change(request, pk, change)
+    return _change(request, pk, _only(sharing.wake))
 
 
 @action
