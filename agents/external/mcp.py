@@ -7,7 +7,7 @@ answer, and the client's next call would pay again.
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -130,16 +130,6 @@ def _look_key(agent: ExternalAgent, run: Run, content: str) -> str:
     return f"{content}:{looks.count() + 1}"
 
 
-def ask_content(
-    *, agent: ExternalAgent, run: Run, question: str, choices: Sequence[str], at: datetime
-) -> ProposedCall:
-    """Put a question to a person, or find the identical one. Raises Refused, Run.DoesNotExist."""
-    key = sessions.content_key(run, [question, list(choices)])
-    return sessions.ask_person(
-        agent=agent, run_id=run.pk, key=key, question=question, choices=choices, at=at
-    )
-
-
 def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime) -> ProposedCall:
     """Propose an answered call of a session again, or find that proposal.
 
@@ -205,13 +195,6 @@ def words_of(standing: Standing) -> str:
         words = f"Carried out once{at}, as call {number}, which was made{made}. "
         words += "Making the same call again does nothing."
     return " ".join([words, *_changes(outcome), *_repeats(outcome)])
-
-
-def as_data(standing: Standing) -> dict[str, Json]:
-    """Return the state as data, for programs that give their model nothing else."""
-    call = standing.call
-    made = {"proposed_at": call.row.proposed_at.isoformat(), "was_made_before": not call.is_new}
-    return {**standing.outcome, **made, "message": words_of(standing)}
 
 
 def _next_after_no(outcome: dict[str, Json], number: int) -> str:
@@ -414,11 +397,15 @@ class Mcp:
         if isinstance(standing, _Refusal):
             text = f"{standing.sentence} ({standing.reason})"
             return _result(text, {**standing._asdict(), "message": text}, is_error=True)
-        outcome = as_data(standing)
+        call, message = standing.call, words_of(standing)
+        # The message is data too, for programs that give their model nothing else.
+        outcome = standing.outcome | place_of(call) | {"message": message}
+        outcome["proposed_at"] = call.row.proposed_at.isoformat()
+        outcome["was_made_before"] = not call.is_new
         # Pending calls are answers, not errors: an error makes clients raise, or a model try
         # otherwise.
         is_error = outcome["status"] == NOT_EXECUTED
-        return _result(outcome["message"], outcome | place_of(standing.call), is_error=is_error)
+        return _result(message, outcome, is_error=is_error)
 
     async def _tried(self, work: Callable[[], Standing]) -> Standing | _Refusal:
         """Return the state of a call, or why nothing was proposed."""
@@ -481,16 +468,11 @@ def _tools(token: str) -> list[Tool]:
         for one in (tools_of(agent) if agent else ())
         if one["executed_by"] == CONSOLE
     ]
-    own = [
-        Tool(name=name, description=text, input_schema=_schema_of(form))
-        for name, (text, form) in _OWN.items()
-    ]
-    return of_desk + own
-
-
-def _schema_of(form: type[AskPerson] | type[CallAgain]) -> dict[str, Json]:
-    """Return a form's schema without the HTTP API's description."""
-    return {name: part for name, part in form.json_schema().items() if name != "description"}
+    for name, (text, form) in _OWN.items():
+        schema = form.json_schema()
+        del schema["description"]  # which is of the HTTP API
+        of_desk.append(Tool(name=name, description=text, input_schema=schema))
+    return of_desk
 
 
 def _propose(caller: _Caller, name: str, args: dict[str, Json]) -> Standing:
@@ -510,7 +492,9 @@ def _propose(caller: _Caller, name: str, args: dict[str, Json]) -> Standing:
     if isinstance(form, CallAgain):
         call = propose_again(**own, call_id=form.call)
     elif isinstance(form, AskPerson):
-        call = ask_content(**own, **form.dict())
+        # The identical question is asked once.
+        key = sessions.content_key(run, [form.question, form.choices])
+        call = sessions.ask_person(agent=agent, run_id=run.pk, key=key, at=at, **form.dict())
     else:
         own |= {"name": form.tool, "args": form.arguments}
         call = propose_content(**own, traceparent=caller.traceparent)

@@ -483,8 +483,7 @@ def withdraw_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> Propos
     Raises Refused if it has an intent, AgentCall.DoesNotExist.
     """
     with transaction.atomic():
-        run = lock_run(agent, AgentCall.objects.get(agent=agent, pk=call_id, is_end=False).run_id)
-        row = AgentCall.objects.get(pk=call_id)
+        row, run = _locked_call(agent, call_id)
         turn = turn_of(row.step) if row.step else ""
         steps = Step.objects.filter(run=run)
         if row.withdrawn_at or run.state in ENDED or steps.filter(key=f"{turn}answer").exists():
@@ -571,7 +570,8 @@ def take_call(*, agent: ExternalAgent, call_id: int, at: datetime) -> ProposedCa
         if step is None:
             raise Refused("not_allowed", "It is not allowed yet, or the console executes it.")
         if step.ended_at is None:
-            if (server := _server(run, row)) and not _can_sign():
+            can_sign = bool(settings.OPSCONSOLE_PERMIT_KEYS) and find_spec("jwt") is not None
+            if (server := _server(run, row)) and not can_sign:
                 raise Refused("no_permits", f"Nobody signs permits for {server} here: {_NEEDED}.")
             with Commit(run, at=at) as commit:
                 answer_await(step, {"taken": True}, commit)
@@ -689,11 +689,6 @@ def _locked_call(agent: ExternalAgent, call_id: int) -> tuple[AgentCall, Run]:
 
 # Permits are signed by an Ed25519 key derived from each of the installation's secrets. The first
 # one signs. All are published, so that rotation keeps older permits valid.
-
-
-def _can_sign() -> bool:
-    """Tell whether this installation has keys and the library for permits."""
-    return bool(settings.OPSCONSOLE_PERMIT_KEYS) and find_spec("jwt") is not None
 
 
 def sign_permit(claims: dict[str, Json]) -> str:

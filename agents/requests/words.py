@@ -512,22 +512,6 @@ def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: 
 _ROOM = 1.25  # the scale ends this much beyond the request
 
 
-@dataclass(frozen=True)
-class Ruler:
-    """Marks on a scale of 0 to 100 percent."""
-
-    observed: float
-    limit: float
-    yours: float | None  # the reviewer's most, if it is less
-    alone: str  # the limit in words: so much asks nobody
-    asked: str
-    granted: str  # the reviewer's most in words; or ""
-
-    @property
-    def rest(self) -> float:
-        return round(100 - self.limit, 2)
-
-
 def ruling_to_draw(review: Json, amount_minor: int | None) -> Json:
     """Return the ruling that the ruler of a request shows, or None.
 
@@ -548,8 +532,8 @@ def ruling_to_draw(review: Json, amount_minor: int | None) -> Json:
     return min(of_amount, key=lambda one: one["limit"], default=None)
 
 
-def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
-    """Return the ruler of a ruling with a measurement in a unit, or None."""
+def ruler(deciding: Json, yours_minor: int | None) -> dict[str, Json] | None:
+    """Return the marks of a measurement in a unit on a scale of 0 to 100 percent, or None."""
     if deciding is None:
         return None
     observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
@@ -563,8 +547,15 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     asked, alone = with_unit(observed, unit), with_unit(limit, unit)
     yours = yours_minor if yours_minor and is_currency(unit) and yours_minor < observed else None
     granted = "" if yours is None else with_unit(yours, unit)
-    at = None if yours is None else place(yours)
-    return Ruler(place(observed), place(limit), at, alone, asked, granted)
+    return {
+        "observed": place(observed),
+        "limit": place(limit),
+        "rest": round(100 - place(limit), 2),
+        "yours": None if yours is None else place(yours),  # the reviewer's most, if it is less
+        "alone": alone,  # so much asks nobody
+        "asked": asked,
+        "granted": granted,
+    }
 
 
 # The origin of each argument of an action, by its review, and what to compare.
@@ -577,24 +568,8 @@ _OF_REVIEW = {
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """An argument in words, with its origins (keys of chips.toml)."""
-
-    name: str
-    value: str
-    origins: tuple[str, ...]
-    worst: str = ""  # the part of a list that nobody named, or only an outsider
-    read_in: str = ""  # the tool whose result has it, where nobody named it
-
-    @property
-    def marks(self) -> list[tuple[str, str, str]]:
-        """Return key, icon and word of each origin."""
-        return [(origin, *CHIPS["origin"][origin]) for origin in self.origins]
-
-
-def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
-    """Return the arguments of a held action with their origins.
+def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[dict[str, Json]]:
+    """Return the arguments of a held action with key, icon and word of each origin.
 
     `reviews` are those of its turn, beginning with the agent's proposal.
     """
@@ -603,27 +578,36 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[Source]:
     facts = escalation.review.get("facts") or {}
     named_by, worst = facts.get("origins") or {}, facts.get("worst") or {}
     called = names_in(escalation.review)
-    desk, shown = escalation.run.desk, list[Source]()
+    desk, shown = escalation.run.desk, list[dict[str, Json]]()
     tool = str(escalation.action.get("name", ""))
     for name, value in args.items():
         if name == facts.get("letter"):
             continue  # the card shows it once, by itself
         if proposed.get(name) != value:
-            origins: tuple[str, ...] = ("policy",)
+            origin: str | None = "policy"
         else:
             by = named_by.get(name, "")
-            known = _OF_REVIEW.get(ORIGINS_NOW.get(by, by))
-            if known == "request" and str(value) == escalation.subject_key:
-                known = "subject"
-            origins = (known,) if known else ()
+            origin = _OF_REVIEW.get(ORIGINS_NOW.get(by, by))
+            if origin == "request" and str(value) == escalation.subject_key:
+                origin = "subject"
         text = argument_in_words(desk, tool, name, value, called)
         read_in = (facts.get("read_in") or {}).get(name, "")
-        where = tool_title(read_in) if read_in and origins == ("agent",) else ""
-        shown.append(Source(label_of(name), text, origins, worst.get(name, ""), where))
+        shown.append(
+            {
+                "name": label_of(name),
+                "value": text,
+                "marks": [(origin, *CHIPS["origin"][origin])] if origin else [],
+                # The part of a list that nobody named, or only an outsider.
+                "worst": worst.get(name, ""),
+                # The tool whose result has it, where nobody named it.
+                "read_in": tool_title(read_in) if read_in and origin == "agent" else "",
+            }
+        )
     for name, value in patch_of(escalation).items():
         if value != args.get(name):
             text = argument_in_words(desk, tool, name, value)
-            shown.append(Source(f"{label_of(name)} granted", text, ("human",)))
+            marks = [("human", *CHIPS["origin"]["human"])]
+            shown.append({"name": f"{label_of(name)} granted", "value": text, "marks": marks})
     return shown
 
 

@@ -85,8 +85,8 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     why = "Kanzlei Brandt (P-103) has never been paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
     assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
-    origins = {one.value: one.origins for one in sources(held, [])}
-    assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("request",)
+    origins = {one["value"]: [m[0] for m in one["marks"]] for one in sources(held, [])}
+    assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ["request"]
     assert (held.subject_key, held.resource) == ("main", "main")
     assert (held.amount_minor, held.currency) == (90000, "EUR")
 
@@ -166,7 +166,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     [quote] = [one for one in facts["evidence"] if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]
     assert facts["origins"][names] == "outside"
-    by_text = [one.name for one in sources(held, []) if one.origins == ("text",)]
+    by_text = [s["name"] for s in sources(held, []) if any(m[0] == "text" for m in s["marks"])]
     assert names.capitalize() in by_text  # as the card says of it
     with pytest.raises(operations_refusal.Refused, match="Enter a reason for the approval"):
         decide_request(held, scene.rita)

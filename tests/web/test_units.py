@@ -61,7 +61,7 @@ def test_a_value_is_written_in_its_unit(stored: dict[str, Any], words: str) -> N
 def test_what_has_a_unit_and_a_limit_has_a_picture(stored: dict[str, Any], words: Any) -> None:
     found = ruler(stored, 80_000)
 
-    assert (found and found.alone) == words
+    assert (found and found["alone"]) == words
 
 
 def test_ruler_shows_the_amounts_tightest_limit() -> None:
