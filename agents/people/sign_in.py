@@ -347,11 +347,12 @@ def _page(
 ) -> HttpResponse:
     user = access.person(request)
     has, begun = (factor_of(user), _begun_factor(user, at=timezone.now()))
+    secret = b32encode(begun.bin_key).decode() if begun else ""
     shown = {
         "nav": "second-factor",
         "has": has,
         "begun": begun if not has else None,
-        "secret": _in_fours(b32encode(begun.bin_key).decode()) if begun else "",
+        "secret": " ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
         "qr": _draw_code(begun.config_url) if begun and not has else "",
         "left": RecoveryCode.objects.filter(user=user).count() if has else 0,
         "codes": codes,
@@ -362,10 +363,6 @@ def _page(
         "provider": settings.OPSCONSOLE_SSO_NAME,
     }
     return render(request, "sign_in/second_factor.html", shown, status=status)
-
-
-def _in_fours(text: str) -> str:
-    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
 def _draw_code(url: str) -> SafeString:
@@ -480,16 +477,11 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 @action
 def become(request: HttpRequest, name: str) -> HttpResponse:
     """Continue as another of the demo's people; 404 outside `manage.py demo`."""
-    user = _person_to_become(access.person(request), name)
+    workspace = demo_of(access.person(request))
+    people = User.objects.filter(memberships__workspace=workspace, memberships__is_simulated=False)
+    user = get_object_or_404(people if workspace else User.objects.none(), username=name)
     login(request, user, backend=BACKEND)
     return redirect(own_address(request.POST.get("back", "/")))
-
-
-def _person_to_become(user: User, name: str) -> User:
-    """Return one of the people of the user's demo. Raises Http404 outside `manage.py demo`."""
-    workspace = demo_of(user)
-    people = User.objects.filter(memberships__workspace=workspace, memberships__is_simulated=False)
-    return get_object_or_404(people if workspace else User.objects.none(), username=name)
 
 
 def demo_of(user: User) -> Workspace | None:

@@ -1,7 +1,7 @@
 """Launch a run from the gallery or in one's own words."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -93,13 +93,13 @@ def _page(
     sentence: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    desks = _desks_of(workspace)
     patterns = _patterns_of(workspace)
+    desks = {name: DESKS[name] for name in patterns}
     offered = {pattern for own in patterns.values() for pattern in own}
     following = [desks[name] for name, own in patterns.items() if "workflow" in own]
     search = request.GET.get("q", "")
     sections = gallery(workspace, search=search)
-    marks = [offer.is_found for section in sections for offer in section.offers]
+    marks = [offer["is_found"] for section in sections for offer in section["offers"]]
     shown = {
         "workspace": workspace,
         "gallery": sections,
@@ -199,34 +199,6 @@ _PURPOSES = {
 }
 
 
-@dataclass(frozen=True)
-class _Offer:
-    """A scenario on the page."""
-
-    of: Scenario
-    token: str  # of its form: a second submit launches nothing
-    role: str  # of its end
-    last: Run | None  # the newest launched from it or with the same goal
-    switch: KillSwitch | None  # what would stop it now
-    is_found: bool  # it has all words that are searched for
-
-
-@dataclass(frozen=True)
-class _GallerySection:
-    """A desk's scenarios of one kind."""
-
-    key: str
-    desk: str
-    title: str
-    purpose: str
-    offers: Sequence[_Offer]
-
-
-def _desks_of(workspace: Workspace) -> dict[str, Desk]:
-    """Return the desks that a run can be launched for: those with rules in the policy."""
-    return {name: DESKS[name] for name in _patterns_of(workspace)}
-
-
 def _patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     """Return the patterns in which a run can be launched, by desk."""
     limits = workspace.policy.limits() if workspace.policy else None
@@ -241,7 +213,7 @@ def _patterns_of(workspace: Workspace) -> dict[str, list[str]]:
     }
 
 
-def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
+def gallery(workspace: Workspace, *, search: str) -> list[dict[str, Any]]:
     """Return a demo workspace's gallery; empty elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
@@ -251,27 +223,33 @@ def gallery(workspace: Workspace, *, search: str = "") -> list[_GallerySection]:
         last.setdefault((run.desk, run.pattern, without_values(run.goal)), run)
     stopping = _stopping(workspace)
 
-    def offer(desk: str, section: str, one: Scenario) -> _Offer:
+    def offer(desk: str, section: str, one: Scenario) -> dict[str, object]:
         newest = last.get((desk, one.pattern, without_values(one.goal)))
         end = one.ends.replace(",", "").partition(" ")[0]
         text = " ".join((section, one.title, one.expect, one.goal, one.ends)).lower()
-        switch = None if end in _HARMLESS_ENDS else stopping(desk, one.pattern)
-        is_found = all(word in text for word in search.lower().split())
-        return _Offer(one, uuid4().hex, WORDS["ends"].get(end, "skip"), newest, switch, is_found)
+        return {
+            "of": one,
+            "token": uuid4().hex,  # of its form: a second submit launches nothing
+            "role": WORDS["ends"].get(end, "skip"),
+            "last": newest,  # launched from it or with the same goal
+            # What would stop it now.
+            "switch": None if end in _HARMLESS_ENDS else stopping(desk, one.pattern),
+            "is_found": all(word in text for word in search.lower().split()),
+        }
 
     sections = [
-        _GallerySection(
-            f"desk-{name}-{pattern}",
-            DESKS[name].title,
-            title := spell_out(pattern),
-            _purpose(DESKS[name], pattern),
-            [offer(name, f"{DESKS[name].title} {title}", one) for one in scenarios],
-        )
+        {
+            "key": f"desk-{name}-{pattern}",
+            "desk": DESKS[name].title,
+            "title": (title := spell_out(pattern)),
+            "purpose": _purpose(DESKS[name], pattern),
+            "offers": [offer(name, f"{DESKS[name].title} {title}", one) for one in scenarios],
+        }
         for name, patterns in _patterns_of(workspace).items()
         for pattern, scenarios in DESKS[name].sections.items()
         if pattern in patterns
     ]
-    return [section for section in sections if section.offers]
+    return [section for section in sections if section["offers"]]
 
 
 def _purpose(desk: Desk, pattern: str) -> str:

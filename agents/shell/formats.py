@@ -83,13 +83,9 @@ def icon(name: str, classes: str = "") -> SafeString:
     )
 
 
+@register.simple_tag(name="state_chip")
 def _chip(role: str, word: str) -> SafeString:
     return format_html('<span class="chip" data-role="{}">{}{}</span>', role, icon(role), word)
-
-
-@register.simple_tag
-def state_chip(role: str, word: str) -> SafeString:
-    return _chip(role, word)
 
 
 @register.filter
