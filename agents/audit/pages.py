@@ -45,7 +45,7 @@ from agents.shell.event_words import (
 )
 from agents.shell.formats import AMOUNTS, as_html, in_prose, in_utc, of_amount, read_time
 from agents.shell.listing import AMOUNT_FIELDS, Field, Filter, Keyset, Page, distinct_values
-from agents.shell.pages import action, page, whole_number
+from agents.shell.pages import action, page, uuid_of, whole_number
 from agents.tools import call_in_words
 
 NAMED = 100  # faults on the page
@@ -257,13 +257,6 @@ def _holds(column: str, condition: str) -> Func:
     return Func(F(column), template=condition, output_field=BooleanField())
 
 
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
-
-
 class LogFilter(Filter):
     fields = (
         Field("event", "What happened"),
@@ -271,7 +264,7 @@ class LogFilter(Filter):
         Field("subject", "Subject (number or key)"),
         Field("agent", "Session of the agent"),
         *AMOUNT_FIELDS,
-        Field("run", "Run", "run__pk", _uuid),
+        Field("run", "Run", "run__pk", uuid_of),
         Field("since", "From (UTC)", read=read_time),
         Field("until", "To (UTC)", read=read_time),
         Field("all", "All events"),

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
-from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -29,6 +28,7 @@ from agents.management.operation_command import (
     one_of,
 )
 from agents.models import Head, Run, Tombstone, Workspace
+from agents.shell.pages import uuid_of
 
 
 class VerifyAudit(BaseCommand):
@@ -111,7 +111,7 @@ def _choose_chains(run: str | None, slug: str | None) -> tuple[QuerySet[Run], Qu
             raise BadUsage(f"There is no workspace {slug!r}.")
         runs = runs.filter(workspace__in=workspaces)
     if run:
-        key = _uuid(run)
+        key = uuid_of(run)
         runs = runs.filter(pk=key) if key else runs.none()
         if not runs:
             raise BadUsage(f"There is no run {run!r}.")
@@ -119,13 +119,6 @@ def _choose_chains(run: str | None, slug: str | None) -> tuple[QuerySet[Run], Qu
         archived = Tombstone.objects.filter(run__in=runs).values("run__workspace")
         workspaces = Workspace.objects.filter(pk__in=archived)
     return runs, workspaces
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 class SealAudit(BaseCommand):

@@ -38,7 +38,7 @@ from agents.sdk.desk import tool_title
 from agents.shell import access, refusal
 from agents.shell.event_words import REFUSALS
 from agents.shell.formats import rule_of_desk
-from agents.shell.pages import BadForm, NotOurForm, action, page, whole_number
+from agents.shell.pages import BadForm, NotOurForm, action, page, uuid_of, whole_number
 from agents.shell.refusal import Refused, check_text
 
 _TOTAL = "total."
@@ -123,10 +123,9 @@ def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     twice = [name for name in posted if name != "item" and len(posted.getlist(name)) > 1]
     if twice or names - _ONCE - {"item"}:
         raise NotOurForm("", "The form holds fields that it should not. Load the page again.")
-    try:
-        token = str(UUID(posted.get("token", "")))
-    except ValueError:
-        raise BadForm("", "The form is incomplete. Load the page again.") from None
+    token = uuid_of(posted.get("token", ""))
+    if token is None:
+        raise BadForm("", "The form is incomplete. Load the page again.")
     items = []
     for item in dict.fromkeys(posted.getlist("item")):
         key, _, seen = item.partition(".")
@@ -139,7 +138,7 @@ def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     comment = posted.get("refusal", "").strip()
     if not comment:
         raise BadForm("refusal", "Enter a reason.")
-    return token, comment, items
+    return str(token), comment, items
 
 
 def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Set
 from functools import wraps
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
@@ -102,6 +103,14 @@ class NotOurForm(BadForm):
 def whole_number(text: str) -> int | None:
     """Return the number that an address names; None unless it fits a column of 64 bits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < DIGITS else None
+
+
+def uuid_of(text: str) -> UUID | None:
+    """Return the id that an address names; None for any other text."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def only(posted: QueryDict, fields: Set[str]) -> None:
