@@ -337,8 +337,8 @@ def csv_lines(
 
 def csv_line(cells: Iterable[object]) -> str:
     """Return a line of CSV, of cells that no spreadsheet takes for a formula."""
-    out = io.StringIO()
-    csv.writer(out).writerow([safe_cell(cell) for cell in cells])
+    out, texts = io.StringIO(), map(str, cells)
+    csv.writer(out).writerow([f"'{one}" if one.startswith(_FORMULA) else one for one in texts])
     return out.getvalue()
 
 
@@ -379,9 +379,3 @@ async def _draw_parts(lines: Iterator[str]) -> AsyncIterator[str]:
 
     while part := await sync_to_async(draw)():
         yield part
-
-
-def safe_cell(cell: object) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    text = str(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
