@@ -147,7 +147,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
     is_usual = rulings[0]["reason"] == "output_review" and not escalation.action.get("triggers")
     # The reason of a usual request is the rule's title; of a closed case it says what to do.
-    if is_usual or kind.ends_run and not is_open:
+    if is_usual or (kind.ends_run and not is_open):
         rulings = [{**one, "sentence": ""} for one in rulings]
     earlier = _sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _why_kept(escalation, len(earlier)) if is_open else None
