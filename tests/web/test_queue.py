@@ -248,7 +248,7 @@ def test_view_and_receivers_follow_grants(
     listed = walk(scene, "view=above") if above else []
     for one in Escalation.objects.filter(amount_minor__isnull=False):
         card = client_of(scene.rita).get(reverse("approval", args=[one.pk])).context["card"]
-        told = card.most_minor == one.amount_minor, bool(people_who_may(one, roster_of(one)))
+        told = card["most_minor"] == one.amount_minor, bool(people_who_may(one, roster_of(one)))
         assert told == (one.pk not in listed,) * 2, one
 
 
