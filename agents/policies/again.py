@@ -43,7 +43,8 @@ def judge_again(
     facts = read_facts(desk, action, reply["facts"], border)
     named = None if asked.get("granted") else _named_in(reply)
     judged = review(action, facts, then, consent=consent, named=named)
-    if any(one.reason == FAILED for one in judged.rulings) and not _has_failed(reply):
+    had_failed = FAILED in {one["reason"] for one in reply["rulings"]}
+    if FAILED in {one.reason for one in judged.rulings} and not had_failed:
         raise CannotJudge(FAILS)
     if not is_same(judged, reply):
         raise CannotJudge("What it depended on has changed since.")
@@ -123,7 +124,3 @@ def _named_in(reply: Json) -> Ruling | None:
         if one["rule"] == "policy.named":
             return Ruling(**{**one, "verdict": RulingKind[one["verdict"].upper()]})
     return None
-
-
-def _has_failed(reply: Json) -> bool:
-    return any(one["reason"] == FAILED for one in reply["rulings"])

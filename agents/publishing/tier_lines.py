@@ -25,19 +25,15 @@ class TierLines:
     """The tiers of a desk in one currency; no line is any reviewer."""
 
     name: str
-    currency: str
+    unit: str  # a currency
     typed: Tiers
     kind: str = "lines"
-
-    @property
-    def unit(self) -> str:
-        return self.currency
 
     def text(self, tiers: Any) -> str:
         return "\n".join(map(self._line, tiers))
 
     def _line(self, tier: Tier) -> str:
-        up_to = tier.up_to_minor and f"up to {plain_amount(tier.up_to_minor, self.currency)}"
+        up_to = tier.up_to_minor and f"up to {plain_amount(tier.up_to_minor, self.unit)}"
         people = f", {tier.people} people" if tier.people > 1 else ""
         within = f", within {tier.answer_within} min" if tier.answer_within else ""
         return f"{up_to or 'above'}: {tier.team or 'any'}{people}{within}"
@@ -53,7 +49,7 @@ class TierLines:
             raise BadPatch(self.name, f"Line {number} is no tier. {FORM}")
         team, within = found["team"], found["within"]
         try:
-            up_to = None if found["last"] else minor_of_text(found["up_to"], self.currency)
+            up_to = None if found["last"] else minor_of_text(found["up_to"], self.unit)
         except BadAmount as error:
             raise BadPatch(self.name, f"Line {number}: {error}.") from None
         people = int(found["people"] or 1)

@@ -45,10 +45,10 @@ def judge_period(
         before, after = was.of(pattern, desk), would.of(pattern, desk)
         return before, after, concerned(desk, before, after)
 
-    known = {
-        desk: [pair(one, desk) for one in {"": 0, **_patterns(was, desk), **_patterns(would, desk)}]
-        for desk in {**was.desks, **would.desks}
-    }
+    known = {}
+    for desk in {**was.desks, **would.desks}:
+        parts = [one.part_of(desk, "patterns") for one in (was, would)]
+        known[desk] = [pair(one, desk) for one in dict.fromkeys(("", *parts[0], *parts[1]))]
     desks = [desk for desk, pairs in known.items() if any(wanted for *_, wanted in pairs)]
     runs = Run.objects.filter(workspace=workspace, created_at__gte=since, created_at__lt=until)
     runs = runs.filter(desk__in=desks)
@@ -74,10 +74,6 @@ def judge_period(
         "gathered": [*dict.fromkeys(one for unknown, _ in found for one in unknown)],
         "untried": [*dict.fromkeys(one for _, others in found for one in others)],
     }
-
-
-def _patterns(limits: Limits, desk: str) -> Json:
-    return limits.part_of(desk, "patterns")
 
 
 def _read(keys: Sequence[UUID], pair: _Pair) -> Iterator[tuple[Run, list[Proposal | str]]]:

@@ -1,6 +1,6 @@
 """The rules of a declared desk: its own, and the console's that every desk has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, update_wrapper, wraps
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ def rules_of(desk: Desk) -> dict[str, Rule]:
         rules |= {f"{desk.name}.report_{name}": check for name, check in of_report}
     for old, names in compat_0_2.ANSWERS.items():
         rules[old] = _unless_approved(*(rules.get(f"{desk.name}.{name}") for name in names))
-    shared = {name: _on_names(check) for name, check in rules.items()}
+    shared = {name: _shared(check) for name, check in rules.items()}
     return shared | {own.name: _rule(desk, own) for own in desk.rules.values()}
 
 
@@ -53,22 +53,36 @@ def _unless_approved(*checks: Rule | None) -> Rule:
     return check
 
 
-def _on_names(rule: Rule) -> Rule:
-    """Return a rule of every desk as one of this desk: see `_named`."""
+def _shared(rule: Rule) -> Rule:
+    """Return a rule of every desk as one of this desk."""
+    reads_caps = getattr(rule, "__wrapped__", None) is _cap
 
     @wraps(rule)
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-        ruling = None if facts.unfit else rule(action, facts, limits)
-        return ruling and _named(ruling, facts.border)
+        if facts.unfit:
+            return None
+        lists = limits.proposable, limits.required, limits.critical
+        said: Json = {} if reads_caps else facts.once.get(action, dict)
+        return _once(said, (rule, lists), facts.border, lambda: rule(action, facts, limits))
 
     return check
 
 
-def _named(ruling: Ruling, border: Border) -> Ruling:
-    """Return a ruling with names instead of values, for storing and comparing."""
-    kept = [getattr(ruling, name) for name in _SAID]
-    named = border.name(kept)
-    return ruling if named == kept else replace(ruling, **dict(zip(_SAID, named, strict=True)))
+def _once(
+    said: Json, key: object, border: Border, ask: Callable[[], Ruling | None]
+) -> Ruling | None:
+    """Return what a rule says, with names instead of values, for storing and comparing.
+
+    Versions under which it says the same have the same `key`, and share it in `said`.
+    """
+    if key not in said:
+        ruling = ask()
+        kept = [getattr(ruling, name) for name in _SAID] if ruling else []
+        if ruling and (named := border.name(kept)) != kept:
+            ruling = replace(ruling, **dict(zip(_SAID, named, strict=True)))
+        said[key] = ruling
+    found: Ruling | None = said[key]
+    return found
 
 
 _SAID = ("sentence", "flip", "observed", "limit", "action")
@@ -89,11 +103,8 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
             return None
         # Without limits it says the same under every version.
         said: Json = {} if "limits" in rule.takes else facts.once.get(action, dict)
-        if rule.name not in said:
-            ruling = _ruling(desk, rule, tool, action, facts, limits)
-            said[rule.name] = ruling and _named(ruling, facts.border)
-        found: Ruling | None = said[rule.name]
-        return found
+        ask = partial(_ruling, desk, rule, tool, action, facts, limits)
+        return _once(said, rule.name, facts.border, ask)
 
     def concerns(kind: str, tool: str) -> bool:
         return tool in judged or (judges_answers and kind == "final")
