@@ -56,7 +56,10 @@ def write_history(
     Return both numbers, 0 for what exists already, and for a workspace younger than its past.
     Raises Refused outside a demo workspace, and with another model than the demo's.
     """
-    _check(workspace)
+    if not workspace.is_demo:
+        raise Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
+    if not is_demo():
+        raise Refused("real_model", "A real model answers; history is the demo's.")
     runs = Run.objects.filter(workspace=workspace, desk=desk.name)
     requests = Escalation.objects.filter(run__in=runs, state="open")
     is_new = not runs.filter(created_at__lt=until - NOW).exists()
@@ -106,13 +109,6 @@ def invent(past: Past, chance: random.Random, *, after: int) -> People:
     """Return people, never the same name twice in a row."""
     names = (name for _ in itertools.count() for name in chance.sample(past.names, len(past.names)))
     return zip(names, itertools.count(after + 1), strict=False)
-
-
-def _check(workspace: Workspace) -> None:
-    if not workspace.is_demo:
-        raise Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
-    if not is_demo():
-        raise Refused("real_model", "A real model answers; history is the demo's.")
 
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
@@ -212,11 +208,10 @@ def _launch(
 
 def _answer(run: Run, case: PastCase) -> None:
     if answer := case.answer:
+        changed = answer.patch or None
         decide(
             escalation_id=run.escalations.get(state="open").pk,
             by=User.objects.get(username=answer.by),
             at=timezone.now(),
-            wanted=Decision(
-                approve=answer.approve, patch=answer.patch or None, comment=answer.comment
-            ),
+            wanted=Decision(approve=answer.approve, patch=changed, comment=answer.comment),
         )

@@ -582,9 +582,6 @@ class DraftTrial(Job):
             )
         ]
 
-    def __str__(self) -> str:
-        return f"trial {self.pk}: {self.done} of {self.total}"
-
     @property
     def since(self) -> datetime:
         return self.asked_at - timedelta(days=self.days)

@@ -131,17 +131,14 @@ def _of_caps(
     caps = limits.caps_of(name)
     for currency, held in (caps or {currency: {} for currency in own}).items():
         launcher, workspace = held.get(BY_LAUNCHER), held.get(IN_WORKSPACE)
-        field = f"{place}caps.{currency}.{IN_WORKSPACE}"
+        field = f"{place}caps.{currency}."
         if launcher is None and workspace is None and own:
             text = f"“{CAPS[IN_WORKSPACE]}” has no amount in {currency}, so nothing limits a day."
-            yield PolicyFault(field, where, text)
+            yield PolicyFault(f"{field}{IN_WORKSPACE}", where, text)
         elif launcher is not None and workspace is not None and launcher > workspace:
-            most = format_money(workspace, currency)
-            yield PolicyFault(
-                f"{place}caps.{currency}.{BY_LAUNCHER}",
-                where,
-                _above(CAPS[BY_LAUNCHER], CAPS[IN_WORKSPACE], most),
-            )
+            labels = CAPS[BY_LAUNCHER], CAPS[IN_WORKSPACE]
+            text = _above(*labels, format_money(workspace, currency))
+            yield PolicyFault(f"{field}{BY_LAUNCHER}", where, text)
 
 
 def _above(label: str, other: str, most: str) -> str:

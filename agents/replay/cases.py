@@ -1,8 +1,10 @@
 """Read a recorded case: its "config", limits and a simulation, and its "human", who is played."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
+from functools import partial
 from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
@@ -169,9 +171,8 @@ def read_human(answer: Json) -> Human:
 
 def _cap(value: Json) -> int:
     """Return a cap in minor units, without fractions of a cent (sup-005)."""
-    if isinstance(value, float) and abs(value) < MAX_MINOR:
-        return int((Decimal(repr(value)) * 100).to_integral_value(ROUND_DOWN))
-    return _amount(value)
+    is_small = isinstance(value, float) and abs(value) < MAX_MINOR
+    return _cents(value) if is_small else _amount(value)
 
 
 def _amount(value: Json) -> int:
@@ -190,25 +191,13 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     by = ensure_simulated_person(workspace=escalation.workspace, role=Role.REVIEWER, at=at)
     approve, amount, comment = _intends(escalation, human)
+    told = partial(decide, escalation_id=escalation.pk, by=by, at=at)
     try:
-        return decide(
-            escalation_id=escalation.pk,
-            by=by,
-            at=at,
-            wanted=Decision(
-                approve=approve,
-                patch=None if amount is None else _patch(escalation, amount),
-                comment=comment,
-            ),
-        )
+        patch = None if amount is None else _patch(escalation, amount)
+        return told(wanted=Decision(approve=approve, patch=patch, comment=comment))
     except Refused as no:
         refused = f"the decision was refused: {no}"
-        return decide(
-            escalation_id=escalation.pk,
-            by=by,
-            at=at,
-            wanted=Decision(approve=False, comment=refused),
-        )
+        return told(wanted=Decision(approve=False, comment=refused))
 
 
 def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
@@ -244,10 +233,9 @@ def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, s
     wanted = human.revised_action
     amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None
     same = wanted == {**action, "args": {**action["args"], "amount_usd": amount}}
-    try:
+    granted = 0
+    with suppress(Refused):
         granted = _amount(amount) if same else 0
-    except Refused:
-        granted = 0
     if granted < 1:
         return False, None, "revision_refused: a person may lower the amount and nothing else"
     return True, granted, human.comment or "ok"
