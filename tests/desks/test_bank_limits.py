@@ -169,7 +169,7 @@ def test_card_offers_as_proposed_only_within_own_limit(
         monkeypatch.setitem(TOOLS, "transfer_money", other)
         shown = card()
         answers = [verdict for verdict in ("adjust", "approve") if f'value="{verdict}"' in shown]
-        assert (answers, "above your limit of EUR 1,000.00" in shown) == ([], True)
+        assert (answers, "above your limit of EUR 1,000.00" in words(shown)) == ([], True)
 
 
 @pytest.mark.judged_otherwise
