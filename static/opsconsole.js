@@ -85,6 +85,9 @@ function announce(fresh) {
   if (news && document.querySelector("#dform")) fresh.querySelector("#deciding").prepend(news);
 }
 
+// Access has ended, or the page is gone: the page itself knows what to say about it.
+const leave = () => location.replace(live.dataset.address ?? location.pathname + location.search);
+
 // What was announced is asked for until an answer comes.
 async function follow(parts) {
   if (!(await refresh(parts))) setTimeout(follow, POLL, parts);
@@ -104,6 +107,10 @@ async function refresh(parts) {
   if (newest) address.searchParams.set("since", newest);
   const number = ++asked;
   const answer = await fetch(address, { headers }).catch(() => null);
+  if ([401, 403, 404, 410].includes(answer?.status)) {
+    leave(); // asking again is no use
+    return true;
+  }
   const page = answer?.ok ? await answer.text().catch(() => null) : null;
   if (page === null) return false;
   if (answer.headers.has("HX-Redirect")) location.assign(answer.headers.get("HX-Redirect"));
@@ -225,8 +232,7 @@ if (live) {
       follow(parts.filter((part) => !busy.includes(part)));
     }, 500);
   });
-  // Access has ended: the page itself knows what to say about it.
-  live.addEventListener("ended", () => location.replace(live.dataset.address ?? location.pathname + location.search));
+  live.addEventListener("ended", leave);
   document.addEventListener("click", async (event) => {
     if (!event.target.closest(".news")) return;
     const parts = [...held];

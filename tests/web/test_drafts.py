@@ -91,7 +91,7 @@ def test_a_draft_outlives_the_request(
 
 
 def test_card_shows_the_newest_answer(page: Page, open_one: Escalation, ada: User) -> None:
-    """An answer that is lost is asked for again, and one that comes late changes nothing."""
+    """A lost answer is asked for again, a late one changes nothing, a refusal loads the page."""
     address = re.compile(r"/approvals/\d+/(\?|$)")
     late: list[tuple[Route, APIResponse]] = []
     page.route(address, lambda route: late.append((route, route.fetch())), times=1)
@@ -104,6 +104,10 @@ def test_card_shows_the_newest_answer(page: Page, open_one: Escalation, ada: Use
     late[0][0].fulfill(response=late[0][1])
     page.evaluate("() => fetch(location.href).then((answer) => answer.text())")  # comes after it
     expect(page.locator("#draft")).to_contain_text("Your draft was not sent")
+
+    page.route(address, lambda route: route.fulfill(status=404), times=1)
+    with page.expect_event("load", timeout=4_000):  # before it would be asked for again
+        page.evaluate("document.querySelector('#live').dispatchEvent(new Event('card'))")
 
 
 def test_empty_form_goes_with_the_request(page: Page, open_one: Escalation, ada: User) -> None:
