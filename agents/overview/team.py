@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -45,7 +45,7 @@ def team(request: HttpRequest) -> HttpResponse:
         "found": figures,
         "sees_all": sight.people is None,
         "sees_rules": sight.has_rules,
-        **_chart_hours(figures.hours),
+        **_chart_hours(figures["hours"]),
         "address": urlencode(
             {"workspace": sight.workspace.slug, "from": str(chosen.first), "to": str(chosen.last)}
         ),
@@ -64,7 +64,7 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read_figures(request: HttpRequest) -> "tuple[list[_Sight], _DayRange, _TeamFigures]":
+def _read_figures(request: HttpRequest) -> "tuple[list[_Sight], _DayRange, dict[str, Any]]":
     at, given = timezone.now(), request.GET
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
@@ -93,12 +93,12 @@ def _chart_hours(hours: Sequence[Mapping[str, int]]) -> dict[str, object]:
     return {"bars": bars, "most": f"{most:,}", "legend": legend}
 
 
-def _rows(figures: "_TeamFigures") -> Iterator[list[object]]:
-    for line in figures.rules:
+def _rows(figures: Mapping[str, Any]) -> Iterator[list[object]]:
+    for line in figures["rules"]:
         yield ["rule", rule_in_full(line.name), *_cells(line), "", ""]
-    for line in figures.people:
+    for line in figures["people"]:
         yield ["reviewer", line.name, *_cells(line), "", ""]
-    for of in figures.hours:
+    for of in figures["hours"]:
         blank = [""] * 8
         yield ["hour", f"{of['hour']:02}:00", of["decided"], *blank, of["arrived"], of["waiting"]]
 
@@ -169,16 +169,6 @@ def _line(name: str, of: ReviewFigures) -> _FigureLine:
     )
 
 
-@dataclass(frozen=True)
-class _TeamFigures:
-    """A range's figures by rule and person, and by hour where no rule is shown."""
-
-    rules: Sequence[_FigureLine]
-    people: Sequence[_FigureLine]
-    hours: Sequence[Mapping[str, int]]  # empty if nothing arrived
-    is_behind: bool  # some days are not summed yet
-
-
 def sights_of(user: User, slug: str) -> list[_Sight]:
     """Return what a person may see in each workspace, the named one first, in one query.
 
@@ -229,8 +219,8 @@ def _day(text: str) -> date | None:
         return None
 
 
-def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigures:
-    """Return the figures of a range, in five queries."""
+def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> dict[str, Any]:
+    """Return a range's figures by rule and person, and by hour, in five queries."""
     sums = _stored_figures(sight, chosen)
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - _FRESH).date())
     if fresh <= chosen.last:
@@ -245,12 +235,14 @@ def team_figures(sight: _Sight, chosen: _DayRange, *, at: datetime) -> _TeamFigu
         hours.merge_hours(one)
     if sight.has_rules and chosen.last == at.astimezone(UTC).date():
         hours.merge_hours(_open(sight.workspace, at))
-    return _TeamFigures(
-        [_line(rule, one) for rule, one in sorted(rules, key=_most)] if sight.has_rules else [],
-        [_line(name, one) for name, one in sorted(people, key=_most)],
-        _by_hour(hours),
-        chosen.fresh_from < min(fresh, chosen.last),
-    )
+    shown = sorted(rules, key=_most) if sight.has_rules else []
+    return {
+        "rules": [_line(rule, one) for rule, one in shown],
+        "people": [_line(name, one) for name, one in sorted(people, key=_most)],
+        "hours": _by_hour(hours),  # empty if nothing arrived
+        # Some days are not summed yet.
+        "is_behind": chosen.fresh_from < min(fresh, chosen.last),
+    }
 
 
 def _stored_figures(

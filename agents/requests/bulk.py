@@ -1,7 +1,7 @@
 """Reject many requests at once: the page, its form and the result of each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -99,14 +99,18 @@ def _show(
 ) -> HttpResponse:
     who = _who_rejects(access.person(request))
     turn, posted = _turn_of(queue, who), request.POST
-    ticked = posted.getlist("item") if posted else [c.item for c in turn.candidates if c.is_ticked]
+    offered = turn["candidates"]
+    held = [one["row"].escalation for one in offered]
+    ticked = [one["item"] for one in offered if not (one["is_far"] or one["is_kept"])]
+    ticked = posted.getlist("item") if posted else ticked
     shown = {
         "nav": "approvals",
         "queue": queue,
         "turn": turn,
         "ticked": ticked,
-        "totals": _in_words(totals(c.row.escalation for c in turn.candidates if c.item in ticked)),
-        "measures": [(name, posted.get(f"{_TOTAL}{name}", "")) for name in turn.measures],
+        "totals": _in_words(totals(one for one in held if _item_of(one) in ticked)),
+        # The units of the typed total.
+        "measures": [(name, posted.get(f"{_TOTAL}{name}", "")) for name in sorted(totals(held))],
         "token": posted.get("token") or uuid4(),
         "field": field,
         "sentence": sentence,
@@ -178,61 +182,6 @@ _FAR = 3  # an amount above so many times the median, or below a third of it, is
 _COUNT = "requests"  # the unit of the typed total if there is no amount
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A request that can be ticked."""
-
-    row: InboxRow
-    is_far: bool  # its amount is unlike the others: shown first, and not ticked
-    is_kept: bool  # claimed by someone else: it would stay, and is not ticked
-
-    @property
-    def is_ticked(self) -> bool:
-        """Tell whether a new form has it ticked."""
-        return not (self.is_far or self.is_kept)
-
-    @property
-    def item(self) -> str:
-        """Return its form value: its key, and the hash of the action shown."""
-        held = self.row.escalation
-        return f"{held.pk}.{held.action_sha256}"
-
-    @property
-    def measure(self) -> str:
-        """Return its unit: a currency, or COUNT."""
-        return _measure_of(self.row.escalation)[0]
-
-    @property
-    def minor(self) -> int:
-        return _measure_of(self.row.escalation)[1]
-
-    @property
-    def digits(self) -> int:
-        return 0 if self.measure == _COUNT else money.exponent(self.measure)
-
-
-@dataclass(frozen=True)
-class _BulkPage:
-    candidates: Sequence[_Candidate]
-    count: int  # of all requests that match the filter
-    sums: str
-    least: str
-    most: str
-    refusals: Sequence[str]  # ready-made reasons
-    obstacle: str  # why nothing can be rejected in bulk here, or ""
-    narrower: Sequence[tuple[str, str]] = ()  # narrower filters: query and words
-
-    @property
-    def measures(self) -> list[str]:
-        """Return the units of the typed total: each currency, or COUNT."""
-        return sorted(totals(one.row.escalation for one in self.candidates))
-
-    @property
-    def has_agents(self) -> bool:
-        """Tell whether an external agent reads the reason, and goes on."""
-        return any(one.row.escalation.run.agent_id for one in self.candidates)
-
-
 def _who_rejects(user: User) -> Reviewer:
     """Return a person as reviewer. Raises PermissionDenied if they may decide nothing."""
     here = set(access.decides_in(user))
@@ -247,8 +196,11 @@ def has_next(queue: QueueAddress, user: User) -> bool:
     return bool(access.decides_in(user)) and requests_in(queue, _who_rejects(user)).exists()
 
 
-def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
-    """Return the first requests of a filtered view, beginning with unusual amounts."""
+def _turn_of(queue: QueueAddress, who: Reviewer) -> dict[str, Any]:
+    """Return the first requests of a filtered view, beginning with unusual amounts.
+
+    If nothing can be rejected in bulk there, an obstacle says why, with narrower filters.
+    """
     held = requests_in(queue, who).order_by()
     nobody = "No request matches this filter."
     if "rule" not in queue.given:
@@ -275,22 +227,24 @@ def _turn_of(queue: QueueAddress, who: Reviewer) -> _BulkPage:
     least = ", ".join(money.format_money(row["a"], row["currency"]) for row in of_money)
     most = ", ".join(money.format_money(row["z"], row["currency"]) for row in of_money)
     candidates = _far_first(rows_in(queue, who, MOST_AT_ONCE), who)
-    return _BulkPage(
-        candidates,
-        sum(row["n"] for row in rows),
-        money.format_sums((row["currency"], row["s"]) for row in of_money),
-        least,
-        most,
-        kind_of_request(candidates[0].row.escalation).refusals if candidates else (),
-        "",
-    )
+    first = [one["row"].escalation for one in candidates]
+    return {
+        "candidates": candidates,
+        "count": sum(row["n"] for row in rows),  # of all requests that match the filter
+        "sums": money.format_sums((row["currency"], row["s"]) for row in of_money),
+        "least": least,
+        "most": most,
+        "refusals": kind_of_request(first[0]).refusals if first else (),  # ready-made reasons
+        # An external agent reads the reason, and goes on.
+        "has_agents": any(one.run.agent_id for one in first),
+    }
 
 
-def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> _BulkPage:
-    return _BulkPage((), 0, "", "", "", (), obstacle, narrower)
+def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    return {"candidates": (), "obstacle": obstacle, "narrower": narrower}
 
 
-def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[_Candidate]:
+def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[dict[str, Any]]:
     """Return requests, beginning with amounts far from the median of their currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
@@ -307,7 +261,26 @@ def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[_Candidate]:
         return bool(row.claimed_by) and row.escalation.claimed_by_id != who.user_id
 
     ordered = sorted(rows, key=distance, reverse=True)
-    return [_Candidate(row, distance(row) > _FAR, is_anothers(row)) for row in ordered]
+    candidates = []
+    for row in ordered:
+        measure, size = _measure_of(row.escalation)
+        candidates.append(
+            {
+                "row": row,
+                "item": _item_of(row.escalation),
+                "is_far": distance(row) > _FAR,  # unlike the others: shown first, and not ticked
+                "is_kept": is_anothers(row),  # it would stay, and is not ticked
+                "measure": measure,
+                "minor": size,
+                "digits": 0 if measure == _COUNT else money.exponent(measure),
+            }
+        )
+    return candidates
+
+
+def _item_of(held: Escalation) -> str:
+    """Return a request's form value: its key, and the hash of the action shown."""
+    return f"{held.pk}.{held.action_sha256}"
 
 
 def _measure_of(held: Escalation) -> tuple[str, int]:

@@ -6,7 +6,7 @@ may break over lines instead of pushing a button aside.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
@@ -611,30 +611,18 @@ def sources(escalation: Escalation, reviews: Sequence[Step]) -> list[dict[str, J
     return shown
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """An argument that none of our people named, next to the request, in words."""
+def comparisons(escalation: Escalation) -> list[dict[str, str]]:
+    """Return what a person has to compare before they approve; an outsider's text is shown once.
 
-    title: str
-    asked: str  # "" if the request has nothing of the kind
-    proposed: str
-    origin: str
-    quote: SafeString  # of the outsider's text, with the value marked; or ""
-    label: str
-    short: str  # the same in a row of a list
-
-
-def comparisons(escalation: Escalation) -> list[Comparison]:
-    """Return what a person has to compare before they approve; an outsider's text is shown once."""
+    Each is an argument that none of our people named, next to the request, in words.
+    """
     doubts, found, marks = doubts_of(escalation), [], dict[str, list[Json]]()
     for one in doubts:
         marks.setdefault(one.get("text", ""), []).extend(one.get("marks") or [])
     for one in doubts:
         here = marks.pop(text := one.get("text", ""), None)
         told = _comparison({**one, "marks": sorted(here or [])}, escalation)
-        found.append(
-            told if here is not None or not text else replace(told, origin="", quote=SafeString(""))
-        )
+        found.append(told if here is not None or not text else told | {"origin": "", "quote": ""})
     return found
 
 
@@ -653,7 +641,7 @@ def mark_of(escalation: Escalation) -> str:
     """Return the same for a row of a list: "Payee and amount not as asked"; "" for nothing."""
     by_short: dict[str, list[str]] = {}
     for one in comparisons(escalation):
-        by_short.setdefault(one.short, []).append(one.label)
+        by_short.setdefault(one["short"], []).append(one["label"])
     sentence = "; ".join(f"{' and '.join(labels)} {short}" for short, labels in by_short.items())
     return sentence[:1].upper() + sentence[1:]
 
@@ -662,7 +650,7 @@ _ONE = ("is not the one that was asked for", "comes", "was", "appears", "it")
 _SEVERAL = ("are not those that were asked for", "come", "were", "appear", "them")
 
 
-def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
+def _comparison(doubt: Json, escalation: Escalation) -> dict[str, str]:
     name, names = doubt["name"], " or ".join(doubt["asked"])
     origin = ORIGINS_NOW.get(doubt["origin"], doubt["origin"])
     what, tool = label_of(name).lower(), str(escalation.action.get("name", ""))
@@ -684,14 +672,13 @@ def _comparison(doubt: Json, escalation: Escalation) -> Comparison:
         differs, as_asked = "may not be the one that was asked for", "perhaps not as asked"
         where[Origin.LOOKED_UP] = nobody = "The console cannot tell which amount the request means."
     short = "from an outsider" if origin == Origin.OUTSIDE else "chosen by the agent"
-    return Comparison(
-        title=f"The {what} {differs if names else by}",
-        asked=names,
-        proposed=argument_in_words(
-            escalation.run.desk, tool, name, doubt["value"], names_in(escalation.review)
-        ),
-        origin=where.get(origin, nobody),
-        quote=mark(doubt.get("text", ""), doubt.get("marks") or []),
-        label=what,
-        short=as_asked if names else short,
-    )
+    called = names_in(escalation.review)
+    return {
+        "title": f"The {what} {differs if names else by}",
+        "asked": names,  # "" if the request has nothing of the kind
+        "proposed": argument_in_words(escalation.run.desk, tool, name, doubt["value"], called),
+        "origin": where.get(origin, nobody),
+        "quote": mark(doubt.get("text", ""), doubt.get("marks") or []),  # of the outsider's text
+        "label": what,
+        "short": as_asked if names else short,  # the same in a row of a list
+    }

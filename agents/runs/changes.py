@@ -28,24 +28,6 @@ class ActionStage:
     is_ahead: bool = False
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """A value at one stage; `by` is who changed it, "" if unchanged."""
-
-    text: str
-    role: str = ""
-    by: str = ""
-    is_same: bool = False
-
-
-@dataclass(frozen=True)
-class ChangedArgument:
-    """One argument at the four stages."""
-
-    name: str
-    cells: Sequence[_Cell]
-
-
 def _lead_of(desk: str, action: Json) -> str:
     """Return the main argument: money, else the first that people may change, or ""."""
     args = _args(action)
@@ -206,7 +188,7 @@ def changes(
     effect: Effect | None = None,
     *,
     is_over: bool = False,
-) -> list[ChangedArgument]:
+) -> list[tuple[str, list[dict[str, object]]]]:
     """Return every argument at its stages, if any changed or a person decided; else [].
 
     `is_over`: the run has ended, so what has not happened never will.
@@ -230,8 +212,7 @@ def changes(
     tool = str(reviews[0].asked["action"].get("name", ""))
     called = names_in(reply_of(reviews[0]))
     return [
-        ChangedArgument(label_of(name), _cells(desk, tool, name, rows, who, missing, called))
-        for name in names
+        (label_of(name), _cells(desk, tool, name, rows, who, missing, called)) for name in names
     ]
 
 
@@ -260,16 +241,18 @@ def _cells(
     who: Sequence[tuple[str, str]],
     missing: str,
     called: Called,
-) -> list[_Cell]:
-    cells: list[_Cell] = []
+) -> list[dict[str, object]]:
+    """Return an argument at the four stages, each with who changed it there."""
+    cells: list[dict[str, object]] = []
     for number, row in enumerate(rows):
         if name not in row:
-            cells.append(_Cell(missing if number > 1 else "none"))
+            cells.append({"text": missing if number > 1 else "none"})
             continue
         before = [earlier[name] for earlier in rows[:number] if name in earlier]
         text = argument_in_words(desk, tool, name, row[name], called)
         is_same = bool(before) and before[-1] == row[name]
-        cells.append(_Cell(text, is_same=True) if is_same else _Cell(text, *who[number]))
+        role, by = who[number]
+        cells.append({"is_same": True} if is_same else {"text": text, "role": role, "by": by})
     return cells
 
 

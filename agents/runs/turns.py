@@ -20,7 +20,6 @@ from agents.patterns.steps import REPEATED, TOO_MANY, UNREADABLE, reports_error
 from agents.policies.words import end_sentence
 from agents.runs.changes import (
     ActionStage,
-    ChangedArgument,
     amount_of,
     changes,
     closed_by,
@@ -335,7 +334,7 @@ class RunTurn:
     escalation: Escalation | None
     effect: Effect | None
     stages: Sequence[ActionStage]
-    changes: Sequence[ChangedArgument]
+    changes: Sequence[Json]  # arguments, each with its cells at the four stages
     bars: "Sequence[tuple[Bar, str]]"  # with the role of each call's outcome
     wait: "Bar | None"
     seconds: float

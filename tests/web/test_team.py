@@ -85,7 +85,7 @@ def test_closed_days_are_summed_once_and_correctly(scene: Scene) -> None:
 
     # Days summed between two queries are not counted twice.
     late = team_figures(sight, chosen, at=timezone.now())
-    assert {line.name: line.decided for line in late.people} == {"rita": 2, "@mara": 1}
+    assert {line.name: line.decided for line in late["people"]} == {"rita": 2, "@mara": 1}
     rita = before["reviewer", "rita"]
     assert {name: rita[name] for name in ADJUSTED} == ADJUSTED | {"decided": "2", "rejected": "1"}
     [rule] = [row for (kind, _), row in before.items() if kind == "rule"]
