@@ -217,15 +217,6 @@ class InboxRow:
 
 
 @dataclass(frozen=True)
-class _Section:
-    """Rows under one heading. Those about one subject are folded into one, at the first's place."""
-
-    title: str
-    count: int  # of all requests in the queue, not only of this page
-    folds: Sequence[Sequence[InboxRow]]
-
-
-@dataclass(frozen=True)
 class _Inbox:
     """A part of the open requests: a page, or the list beside an open card."""
 
@@ -235,8 +226,12 @@ class _Inbox:
     is_folded: bool = False
 
     @property
-    def groups(self) -> list[_Section]:
-        """Return the rows by group; in other orders than by deadline there is one, untitled."""
+    def groups(self) -> list[dict[str, object]]:
+        """Return the rows by group; in other orders than by deadline there is one, untitled.
+
+        Those about one subject are folded into one, at the first's place. The count is of all
+        requests in the queue, not only of this page.
+        """
         found: dict[int | None, dict[object, list[InboxRow]]] = {}
         for row in self.rows:
             key = row.fold if self.is_folded else row.escalation.pk
@@ -245,7 +240,8 @@ class _Inbox:
         for at, folds in found.items():
             shown = sum(map(len, folds.values()))  # a request may have come since they were counted
             count = max(self.line.groups.get(at, 0), shown)
-            sections.append(_Section("" if at is None else GROUPS[at], count, [*folds.values()]))
+            title = "" if at is None else GROUPS[at]
+            sections.append({"title": title, "count": count, "folds": [*folds.values()]})
         return sections
 
 
@@ -837,25 +833,7 @@ def filter_fields(queue: QueueAddress, who: Reviewer) -> list[FormField]:
 _EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
 
 
-@dataclass(frozen=True)
-class _JustDecided:
-    """A request that was just decided, and its outcome so far."""
-
-    escalation: Escalation
-    subject: str  # its subject, unless the outcome names it; ""
-    outcome: SafeString
-
-    @property
-    def waits(self) -> bool:
-        return self.escalation.decided_at is None
-
-    @property
-    def role(self) -> str:
-        """Return what gives it its colour, as its chip's."""
-        return formats.standing_of(self.escalation)[0]
-
-
-def strip_of(user: User, key: str) -> _JustDecided | None:
+def strip_of(user: User, key: str) -> dict[str, Any] | None:
     """Return the line about the request that an address names as just decided, or None.
 
     Of several, which were shared at once, it is about the first.
@@ -905,6 +883,12 @@ def _left_to_others(escalation: Escalation, user: User) -> SafeString:
     return SafeString("")
 
 
-def _just_decided(escalation: Escalation, outcome: SafeString) -> _JustDecided:
+def _just_decided(escalation: Escalation, outcome: SafeString) -> dict[str, Any]:
     subject = escalation.run.subject_label
-    return _JustDecided(escalation, "" if escape(subject) in outcome else subject, outcome)
+    return {
+        "escalation": escalation,
+        "subject": "" if escape(subject) in outcome else subject,
+        "outcome": outcome,  # so far
+        "waits": escalation.decided_at is None,
+        "role": formats.standing_of(escalation)[0],  # gives it its colour, as its chip's
+    }

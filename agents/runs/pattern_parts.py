@@ -185,16 +185,6 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
     return {"parts": list(parts.values()), "one_model": _one_model(steps)}
 
 
-@dataclass(frozen=True)
-class _Phase:
-    """One of the five phases."""
-
-    name: str
-    role: str
-    icon: str
-    text: str
-
-
 @dataclass
 class _Round:
     number: int
@@ -256,10 +246,10 @@ class StepPart:
         return self.rounds[max(number, 1) - 1]
 
     @property
-    def by_round(self) -> list[tuple[_Round, list[_Phase]]]:
+    def by_round(self) -> list[tuple[_Round, list[dict[str, str]]]]:
         """Return the rounds with their phases; the last verdict is that of the step."""
         told = [(round_, _phases(self, round_)) for round_ in self.rounds]
-        told[-1][1][-1] = _Phase("Verdict", *self.standing)
+        told[-1][1][-1] = _verdict(*self.standing)
         return told
 
     @property
@@ -302,11 +292,11 @@ def _take_event(part: StepPart, kind: str, facts: Json) -> None:
         part.round_of(int(facts.get("round", 1))).events[kind] = facts
 
 
-def _phases(part: StepPart, now: _Round) -> list[_Phase]:
+def _phases(part: StepPart, now: _Round) -> list[dict[str, str]]:
     events = now.events
     given = part.commitment_facts
     assessed, drift = events.get("checkpoint.assessed"), events.get("drift.reconciled")
-    role, icon, words = now.verdict
+
     commit = unfinished = now.missing
     if given:
         unfinished = "not finished"
@@ -321,15 +311,18 @@ def _phases(part: StepPart, now: _Round) -> list[_Phase]:
             good=bool(assessed and assessed.get("readable") and assessed.get("met_commitment")),
         ),
         _phase("Comparison", bool(drift), _drift(drift) or now.missing, good=not now.triggers),
-        _Phase("Verdict", role, icon, words),
+        _verdict(*now.verdict),
     ]
 
 
-def _phase(name: str, is_over: bool, text: str, *, good: bool = True) -> _Phase:
-    if not is_over:
-        return _Phase(name, "waiting", "dot", text)
+def _verdict(role: str, icon: str, text: str) -> dict[str, str]:
+    return {"name": "Verdict", "role": role, "icon": icon, "text": text}
+
+
+def _phase(name: str, is_over: bool, text: str, *, good: bool = True) -> dict[str, str]:
     role = "approve" if good else "escalate"
-    return _Phase(name, role, role, text)
+    role, icon = (role, role) if is_over else ("waiting", "dot")
+    return {"name": name, "role": role, "icon": icon, "text": text}
 
 
 def _calls(part: StepPart) -> str:

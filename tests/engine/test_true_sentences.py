@@ -101,7 +101,7 @@ def sentences(scene: Scene, runs: list[Run]) -> list[Sentence]:
         told.append(Sentence("end", run.pk.hex, end))
         for held in run.escalations.all():
             line = strip_of(scene.eve, str(held.pk))
-            text = words(str(line.outcome)) if line else ""
+            text = words(str(line["outcome"])) if line else ""
             told += [Sentence("line", run.pk.hex, text, held.pk)] if line else []
     return told
 

@@ -49,7 +49,7 @@ def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) 
     for state in (RunState.RUNNING, RunState.STOPPED):
         run.state = state
         [begun, *_] = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"]
-        told[f"in a run that is {state}"] = "\n".join(one.text for one in begun.by_round[0][1])
+        told[f"in a run that is {state}"] = "\n".join(one["text"] for one in begun.by_round[0][1])
 
     golden.check("run/unfinished", told)
 
