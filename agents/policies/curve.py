@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.reviews import RulingKind
-from agents.policies.flips import OUTCOMES, Proposal, outcome
+from agents.policies.flips import Proposal, outcome
 from agents.sdk.desk import DESKS, rules_at
 from agents.sdk.values import BadValue, Money, read_stored
 
@@ -44,10 +44,12 @@ class Curve:
         """Count a run at each point, by its first flip there. Texts are as in a FlipTable."""
         known = [one for one in proposals if isinstance(one, Proposal)]
         seen = [(one, *self._see(one)) for one in known] if desk == self.desk else []
-        self.of.update({outcome(one.was) for one, observed, *_ in seen if observed is not None})
+        self.of.update(
+            {outcome(one.was.decision) for one, observed, *_ in seen if observed is not None}
+        )
         for number, point in enumerate(self.points):
             for one, observed, within, over in seen:
-                if (over if (observed or 0) > point else within) != outcome(one.was):
+                if (over if (observed or 0) > point else within) != outcome(one.was.decision):
                     self.runs[number] += 1
                     self.asked[number] += one.asked if one.currency == self.unit else 0
                     break
@@ -58,7 +60,7 @@ class Curve:
         pairs = [(each, after[each.rule]) for each in one.was.rulings if each.rule in after]
         moved = [pair for pair in pairs if tuple(each.limit for each in pair) == limits]
         moved = [pair for pair in moved if type(pair[0].observed) is int]
-        outcomes = outcome(one.was), outcome(one.would)
+        outcomes = outcome(one.was.decision), outcome(one.would.decision)
         if not moved:
             self.silent.add((one.was.action.get("kind", ""), one.tool))
             self.is_known &= outcomes[0] == outcomes[1]
@@ -67,7 +69,7 @@ class Curve:
         self.rule, self.unit = rule, moved[0][0].unit
         self.tools.add(one.tool)
         others = [each.verdict for each in one.would.rulings if each.rule != rule]
-        within, over = (OUTCOMES[max([kind, *others]).word] for kind in _SAYS.values())
+        within, over = (outcome(max([kind, *others]).word) for kind in _SAYS.values())
         self.said |= {(each.observed > each.limit, each.verdict) for each in moved[0]}
         found = tuple(over if observed > limit else within for limit in limits)
         self.is_known &= len(moved) == 1 and found == outcomes

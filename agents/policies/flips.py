@@ -14,8 +14,7 @@ from agents.core.requests import Json
 from agents.core.reviews import ReviewResult
 from agents.sdk.desk import DESKS, rules_at
 
-ALONE, WAITS, BLOCKED = "alone", "waits", "blocked"
-OUTCOMES = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
+ALONE, WAITS, BLOCKED = "approve", "escalate", "block"  # outcomes are decisions, but "revise"
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
 SUMS = ("asked", "granted", "executed")
@@ -67,9 +66,9 @@ class FlipTable:
                 known.append(one)
         self.rulings += len(known)
         self.runs += bool(known)
-        self.of.update({(desk, one.tool, one.currency, outcome(one.was)) for one in known})
+        self.of.update({(desk, one.tool, one.currency, outcome(one.was.decision)) for one in known})
         for one in known:
-            was, would = outcome(one.was), outcome(one.would)
+            was, would = outcome(one.was.decision), outcome(one.would.decision)
             if was == would == WAITS:
                 self.both[one.people] += 1
             if was != would:
@@ -108,8 +107,8 @@ class FlipTable:
         }
 
 
-def outcome(result: ReviewResult) -> str:
-    return OUTCOMES[result.decision]
+def outcome(decision: str) -> str:
+    return ALONE if decision == "revise" else decision
 
 
 def _in_order(flips: Sequence[tuple[str, int, tuple[str, ...], int, str]]) -> list[Json]:

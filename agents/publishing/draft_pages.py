@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.decisions import Tier
-from agents.core.limits import LIMITS, Limits, strict
+from agents.core.limits import LIMITS, strict
 from agents.core.money import MAX_MINOR, is_currency
 from agents.core.redact import TREATMENTS
 from agents.core.requests import Json
@@ -31,7 +31,7 @@ from agents.sdk.adjustments import BadPatch, OpenField
 from agents.sdk.desk import DESKS, Desk, tool_title, tools_at
 from agents.sdk.values import BadValue, Money, read_stored
 from agents.shell import access
-from agents.shell.formats import RULING_ROLES, desk_title
+from agents.shell.formats import desk_title
 from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.shell.refusal import Refused
 
@@ -334,7 +334,7 @@ def _draft(
         "stale": stale,
         "theirs": differences(base, in_force) if stale and base and in_force else [],
         "changes": differences(base, limits) if base and limits else [],
-        "example": _example(in_force, limits) if in_force and limits else None,
+        "example": changed_side(in_force, limits) if in_force and limits else None,
         "mine": held.by_id == user.pk,
         "needs_second": needs_second(held.workspace),
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),
@@ -344,13 +344,3 @@ def _draft(
         "tried": trial and headline(trial),
     }
     return render(request, "policy/draft.html", shown, status=status)
-
-
-def _example(in_force: Limits, limits: Limits) -> dict[str, Any] | None:
-    """Return a case that changes sides, with both rulings: a role, a word and a sentence each."""
-    if (found := changed_side(in_force, limits)) is None:
-        return None
-    case, *judged = found
-    rulings = [(*RULING_ROLES[one.decision], one.deciding.sentence) for one in judged]
-    named = zip(("In force", "This draft"), rulings, strict=True)
-    return {"name": case.name, "desk": desk_title(case.desk), "rulings": list(named)}

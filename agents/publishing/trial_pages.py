@@ -25,7 +25,7 @@ from agents.publishing.words import differences
 from agents.sdk.desk import DESKS, tool_title
 from agents.sdk.values import BadArguments
 from agents.shell import access
-from agents.shell.formats import CHIPS, RULING_ROLES, desk_title, rule_title
+from agents.shell.formats import RULING_ROLES, desk_title, rule_title
 from agents.shell.pages import action, page
 
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
@@ -147,7 +147,7 @@ def _row(row: Json) -> dict[str, Any]:
     """Return a row in words; its sums stay numbers."""
     people = ", ".join(f"{count:,} {_people(did)}" for did, count in row["people"].items())
     rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
-    was, would = CHIPS["trial"][row["was"]], CHIPS["trial"][row["would"]]
+    was, would = RULING_ROLES[row["was"]], RULING_ROLES[row["would"]]
     said = {"call": _call(row["tool"], row["desk"]), "rule": rule, "people": people}
     return {**row, **said, "was": was, "would": would}
 

@@ -88,6 +88,11 @@ def _chip(role: str, word: str) -> SafeString:
     return format_html('<span class="chip" data-role="{}">{}{}</span>', role, icon(role), word)
 
 
+@register.simple_tag
+def ruling_chip(decision: str) -> SafeString:
+    return _chip(*RULING_ROLES[decision])
+
+
 @register.filter
 def call_chip(outcome: Mapping[str, str]) -> SafeString:
     """Return a call's status as its agent got it; an executed question was answered."""
@@ -186,6 +191,7 @@ def up_to(own: Mapping[str, int] | None) -> str:
     return f"up to {format_sums(own.items())}" if own else "no amount"
 
 
+@register.filter
 def desk_title(name: str) -> str:
     """Return the title of a desk, even one that this process lacks."""
     return DESKS[name].title if name in DESKS else name.capitalize()

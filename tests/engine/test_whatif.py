@@ -13,7 +13,7 @@ from agents.desks.refunds.limits import STRICT
 from agents.engine.again import LOCKED
 from agents.models import Event, Run, Step, Workspace
 from agents.policies.again import FAILS
-from agents.policies.flips import ALONE, BLOCKED, WAITS
+from agents.policies.flips import outcome
 from agents.publishing.walks import walk
 from agents.publishing.whatif import judge_period
 from tests.database import make_once
@@ -78,7 +78,7 @@ SUMS = ("was", "would", "runs", "of", "asked", "granted", "executed", "people")
 def test_lower_limit_flips_what_was_paid(tried: Scene) -> None:
     found = judged(tried, DRAFTS["lower"])
 
-    alone = ["alone", "waits", 1, 2, 80_000, 0, 80_000, {"": 1}]
+    alone = ["approve", "escalate", 1, 2, 80_000, 0, 80_000, {"": 1}]
     assert rows(found, *SUMS) == [alone]
     assert (found["both"], found["unknown"]) == ({"adjusted": 1, "open": 1}, {})
     [[run, position, *_]] = found["flips"]
@@ -91,7 +91,7 @@ def test_higher_limit_says_what_people_did(tried: Scene) -> None:
     found = judged(tried, DRAFTS["higher"])
 
     people = {"adjusted": 1, "open": 1}
-    assert rows(found, *SUMS) == [["waits", "alone", 2, 2, 300_000, 80_000, 80_000, people]]
+    assert rows(found, *SUMS) == [["escalate", "approve", 2, 2, 300_000, 80_000, 80_000, people]]
 
 
 @pytest.mark.parametrize("to", [60_000, 150_000])
@@ -102,7 +102,7 @@ def test_curve_is_what_judging_at_each_point_finds(tried: Scene, to: int) -> Non
     for at, *counted in curve["points"]:
         found = judged(tried, with_limits(auto_limit_minor=at))
         ways = {(row["was"], row["would"]) for row in found["rows"]}
-        assert ways <= {("alone", "waits") if at < 100_000 else ("waits", "alone")}
+        assert ways <= {("approve", "escalate") if at < 100_000 else ("escalate", "approve")}
         assert counted == [sum(row[name] for row in found["rows"]) for name in ("runs", "asked")]
         assert all(curve["of"][row["was"]] == row["of"] for row in found["rows"])
 
@@ -141,7 +141,7 @@ def test_was_is_the_version_in_force(tried: Scene) -> None:
     """What changed before the draft was begun is not told as the draft's."""
     assert judged(tried, DRAFTS["lower"], was=DRAFTS["lower"])["rows"] == []
     back = judged(tried, STRICT, was=DRAFTS["lower"])
-    assert rows(back, "was", "would", "runs") == [["waits", "alone", 1]]
+    assert rows(back, "was", "would", "runs") == [["escalate", "approve", 1]]
 
 
 def test_other_workspaces_and_times_are_left_out(tried: Scene) -> None:
@@ -202,7 +202,6 @@ def test_launch_under_a_draft_does_the_same(tried: Scene, name: str) -> None:
 
 def outcomes(run: Run) -> dict[str, str]:
     """Return what became of each proposal before a person's answer, by its place in the run."""
-    words = {"approve": ALONE, "revise": ALONE, "escalate": WAITS, "block": BLOCKED}
     reviews = run.steps.filter(kind="review").order_by("position")
     own = [one for one in reviews if one.reply and not one.asked.get("granted")]
-    return {one.key: words[(one.reply or {})["decision"]] for one in own}
+    return {one.key: outcome((one.reply or {})["decision"]) for one in own}

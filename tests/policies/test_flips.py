@@ -39,8 +39,8 @@ def test_run_counts_once_and_currencies_stand_apart() -> None:
 
     names = ("currency", "would", "runs", "of", "asked", "granted", "executed")
     assert [[row[name] for name in names] for row in found["rows"]] == [
-        ["EUR", "waits", 1, 1, 700, 0, 600],
-        ["USD", "waits", 1, 2, 500, 0, 500],
+        ["EUR", "escalate", 1, 1, 700, 0, 600],
+        ["USD", "escalate", 1, 2, 500, 0, 500],
     ]
 
 
