@@ -126,7 +126,8 @@ def concerned(desk: str, was: Limits, would: Limits) -> Callable[[Action], bool]
     known, rules = rules_at(desk), {*was.rules, *would.rules}
     changed = {*was.rules} ^ {*would.rules}
     if was.part_of(desk, "limits") != would.part_of(desk, "limits"):
-        changed |= {name for name in rules if _reads_limits(desk, name)}
+        own = DESKS[desk].rules if desk in DESKS else {}
+        changed |= {name for name in rules if name in own and "limits" in own[name].takes}
     is_wide = was.caps_of(desk) != would.caps_of(desk) or any(
         getattr(was, name) != getattr(would, name) for name in _READ_BY_RULES
     )
@@ -136,11 +137,6 @@ def concerned(desk: str, was: Limits, would: Limits) -> Callable[[Action], bool]
     if not checks:
         return None
     return lambda action: any(one(action.get("kind"), str(action.get("name"))) for one in checks)
-
-
-def _reads_limits(desk: str, rule: str) -> bool:
-    own = DESKS[desk].rules.get(rule)
-    return own is not None and "limits" in own.takes
 
 
 def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]]:

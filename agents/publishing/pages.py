@@ -18,8 +18,6 @@ from agents.shell import access
 from agents.shell.event_words import read_events
 from agents.shell.pages import page, whole_number
 
-_LEAST = 10.0  # percent of the scale that the lowest amount takes
-_NOT_NAMED: Mapping[str, str] = {}
 PUBLISHED = 30  # publications shown of one workspace
 
 
@@ -172,7 +170,7 @@ def team_names(workspace: int) -> dict[str, str]:
 
 
 def readable_limits(
-    version: PolicyVersion | None, teams: Mapping[str, str] = _NOT_NAMED
+    version: PolicyVersion | None, teams: Mapping[str, str] | None = None
 ) -> Limits | None:
     """Return a version's limits for display, or None if they cannot be read.
 

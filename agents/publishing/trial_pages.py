@@ -88,7 +88,6 @@ def _reviewed(run: Run, step: Step, ruled: ReviewResult | None) -> dict[str, Any
         "amount": format_money(money.amount_minor, money.currency) if money.amount_minor else "",
         "was": (*RULING_ROLES[was["decision"]], was["deciding"]),
         "would": would and (*RULING_ROLES[would["decision"]], would["deciding"]),
-        "is_same": would and would["deciding"] == was["deciding"],
     }
 
 
@@ -182,8 +181,7 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
             point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
             point["more"] = _a_day(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
-    fields = DESKS[desk].limit_fields if desk in DESKS else ()
-    names = {one.name: one.label for one in fields}
+    names = {one.name: one.label for one in (DESKS[desk].limit_fields if desk in DESKS else ())}
     values = [one["at"] for one in points]
     return {
         "label": names.get(kept["name"], kept["name"]),
