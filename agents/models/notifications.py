@@ -10,7 +10,6 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
@@ -18,6 +17,7 @@ from django.utils.crypto import salted_hmac
 from agents.core.decisions import EFFECT_UNKNOWN
 from agents.core.notifications import OF_EVENTS, UNKNOWN, Hours, Kind, about
 from agents.core.requests import Json
+from agents.models.keys import check, has, index, once
 
 LONGEST_FAULT = 120  # characters
 RECIPIENTS = ("user", "webhook", "invitation")  # each message has one of them
@@ -46,16 +46,10 @@ class Notification(models.Model):
     class Meta:
         indexes = [
             # Notifications to address, and those old enough to delete.
-            models.Index(
-                fields=["due_at"], condition=Q(addressed_at=None), name="notification_due"
-            ),
-            models.Index(
-                fields=["addressed_at"],
-                condition=Q(addressed_at__isnull=False),
-                name="notification_addressed",
-            ),
+            index("notification_due", "due_at", where=Q(addressed_at=None)),
+            index("notification_addressed", "addressed_at", where=has("addressed_at")),
             # A case file: who was notified about a run.
-            models.Index(fields=["run"], name="notification_of_run"),
+            index("notification_of_run", "run"),
         ]
 
 
@@ -105,7 +99,7 @@ class NotificationPreference(models.Model):
     """How a person wants to be notified or, without a person, the workspace's default."""
 
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    user = models.ForeignKey("auth.User", models.CASCADE, null=True, related_name="+")
     modes = models.JSONField(default=dict)  # {"half_time": "digest"}
     hears_all = models.BooleanField(default=False)
     quiet_from = models.PositiveSmallIntegerField(null=True)  # minutes of the day in `zone`
@@ -117,14 +111,8 @@ class NotificationPreference(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["workspace", "user"],
-                condition=Q(user__isnull=False),
-                name="preference_once",
-            ),
-            models.UniqueConstraint(
-                fields=["workspace"], condition=Q(user=None), name="preference_of_all_once"
-            ),
+            once("preference_once", "workspace", "user", where=has("user")),
+            once("preference_of_all_once", "workspace", where=Q(user=None)),
         ]
 
     @property
@@ -155,11 +143,7 @@ class Webhook(models.Model):
     removed_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["workspace", "name"], condition=Q(removed_at=None), name="webhook_once"
-            )
-        ]
+        constraints = [once("webhook_once", "workspace", "name", where=Q(removed_at=None))]
 
     def __str__(self) -> str:
         return self.name
@@ -200,7 +184,7 @@ class Delivery(models.Model):
     )
     notification = models.ForeignKey(Notification, models.CASCADE, related_name="deliveries")
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
+        "auth.User", models.CASCADE, null=True, related_name="+", db_index=False
     )
     webhook = models.ForeignKey(
         Webhook, models.CASCADE, null=True, related_name="+", db_index=False
@@ -222,31 +206,21 @@ class Delivery(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["user", "key"], condition=Q(user__isnull=False), name="delivery_once"
-            ),
-            models.UniqueConstraint(
-                fields=["webhook", "key"],
-                condition=Q(webhook__isnull=False),
-                name="delivery_call_once",
-            ),
-            models.CheckConstraint(
-                condition=Q(user=None, invitation=None, webhook__isnull=False)
+            once("delivery_once", "user", "key", where=has("user")),
+            once("delivery_call_once", "webhook", "key", where=has("webhook")),
+            check(
+                "delivery_has_one_recipient",
+                Q(user=None, invitation=None, webhook__isnull=False)
                 | Q(user__isnull=False, invitation=None, webhook=None)
                 | Q(user=None, invitation__isnull=False, webhook=None),
-                name="delivery_has_one_recipient",
             ),
-            models.CheckConstraint(
-                condition=Q(state__in=list(DeliveryState)), name="delivery_state_known"
-            ),
+            check("delivery_state_known", Q(state__in=list(DeliveryState))),
         ]
         indexes = [
-            models.Index(
-                fields=["next_at"], condition=Q(state=DeliveryState.WAITING), name="delivery_due"
-            ),
+            index("delivery_due", "next_at", where=Q(state=DeliveryState.WAITING)),
             # One message; and a page of the log.
-            models.Index(fields=["message"], name="delivery_message"),
-            models.Index(fields=["workspace", "-id"], name="delivery_log"),
+            index("delivery_message", "message"),
+            index("delivery_log", "workspace", "-id"),
         ]
 
     @property

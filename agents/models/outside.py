@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
 
-from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from agents.models.keys import check, index, once
 from agents.models.people import Workspace
 from agents.models.runs import Run, from_now
 from agents.sdk.desk import tool_title
@@ -24,15 +24,13 @@ class ExternalAgent(models.Model):
     )  # agent_name_once begins with it
     name = models.CharField(max_length=40)
     desk = models.CharField(max_length=40)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    owner = models.ForeignKey("auth.User", models.PROTECT, related_name="+")
     created_at = models.DateTimeField()
     paused_at = models.DateTimeField(null=True)  # since then it may open and propose nothing
     key_prefix = ""  # of the key that a request came with; no column
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workspace", "name"], name="agent_name_once")
-        ]
+        constraints = [once("agent_name_once", "workspace", "name")]
 
     def __str__(self) -> str:
         return self.name
@@ -55,10 +53,7 @@ class AgentKey(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(agent__isnull=True) ^ Q(workspace__isnull=True),
-                name="agent_key_has_one_home",
-            )
+            check("agent_key_has_one_home", Q(agent__isnull=True) ^ Q(workspace__isnull=True))
         ]
 
     def __str__(self) -> str:
@@ -91,16 +86,14 @@ class AgentCall(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["agent", "reference", "key"], name="call_key_once"),
-            models.UniqueConstraint(
-                fields=["run"], condition=Q(is_end=True), name="call_one_end_of_run"
-            ),
+            once("call_key_once", "agent", "reference", "key"),
+            once("call_one_end_of_run", "run", where=Q(is_end=True)),
         ]
         indexes = [
             # Calls that a run still has to take, in order, and their number.
-            models.Index(fields=["run", "step", "id"], name="call_of_run"),
+            index("call_of_run", "run", "step", "id"),
             # An agent's calls in order, and their number in a minute.
-            models.Index(fields=["agent", "id"], name="call_of_agent"),
+            index("call_of_agent", "agent", "id"),
         ]
 
 
@@ -144,19 +137,21 @@ class KillSwitch(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["workspace", "scope", "target"],
-                condition=Q(released_at__isnull=True),
-                name="kill_switch_stands_once",
+            once(
+                "kill_switch_stands_once",
+                "workspace",
+                "scope",
+                "target",
+                where=Q(released_at__isnull=True),
             ),
-            models.CheckConstraint(
-                condition=Q(scope="workspace", target="")
+            check(
+                "kill_switch_scope_has_target",
+                Q(scope="workspace", target="")
                 | (Q(scope__in=["pattern", "tool", "agent"]) & ~Q(target="")),
-                name="kill_switch_scope_has_target",
             ),
-            models.CheckConstraint(
-                condition=Q(released_at__isnull=True) | Q(trial_at__isnull=False),
-                name="kill_switch_tried_before_released",
+            check(
+                "kill_switch_tried_before_released",
+                Q(released_at__isnull=True) | Q(trial_at__isnull=False),
             ),
         ]
 

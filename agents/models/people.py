@@ -5,7 +5,6 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, cast
 
-from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
@@ -15,6 +14,7 @@ from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from agents.core.requests import Json
+from agents.models.keys import check, index, once
 from agents.models.record import Entry, append_events
 
 
@@ -66,7 +66,7 @@ class Membership(models.Model):
     """A person in a workspace."""
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
+    user = models.ForeignKey("auth.User", models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10)
     # {"credits": {"EUR": 500000}}: up to what the person may grant of a desk.
     desk_limits = models.JSONField(default=dict, db_default={})
@@ -75,11 +75,9 @@ class Membership(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["workspace", "user"], name="membership_once"),
-            models.CheckConstraint(condition=Q(role__in=list(Role)), name="membership_role_known"),
-            models.CheckConstraint(
-                condition=Q(grants__in=list(Grants)), name="membership_grants_known"
-            ),
+            once("membership_once", "workspace", "user"),
+            check("membership_role_known", Q(role__in=list(Role))),
+            check("membership_grants_known", Q(grants__in=list(Grants))),
         ]
 
     def __str__(self) -> str:
@@ -114,7 +112,7 @@ class Team(models.Model):
     )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["workspace", "slug"], name="team_slug_once")]
+        constraints = [once("team_slug_once", "workspace", "slug")]
 
     def __str__(self) -> str:
         return self.name
@@ -141,9 +139,7 @@ class Invitation(models.Model):
     role = models.CharField(max_length=10)
     team = models.ForeignKey(Team, models.SET_NULL, null=True, related_name="+", db_index=False)
     state = models.CharField(max_length=10, default=InvitationState.OPEN.value)
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
-    )
+    by = models.ForeignKey("auth.User", models.PROTECT, related_name="+", db_index=False)
     salt = models.CharField(max_length=32)
     token_sha256 = models.CharField(max_length=64, unique=True)
     tries = models.PositiveSmallIntegerField(default=0)  # refused forms
@@ -152,28 +148,15 @@ class Invitation(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(role__in=list(Role)), name="invitation_role_known"),
-            models.CheckConstraint(
-                condition=Q(state__in=list(InvitationState)), name="invitation_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(state=InvitationState.OPEN) | Q(email=""),
-                name="invitation_over_has_no_address",
-            ),
-            models.UniqueConstraint(
-                fields=["workspace", "email"],
-                condition=Q(state=InvitationState.OPEN),
-                name="invitation_open_once",
-            ),
+            check("invitation_role_known", Q(role__in=list(Role))),
+            check("invitation_state_known", Q(state__in=list(InvitationState))),
+            check("invitation_over_has_no_address", Q(state=InvitationState.OPEN) | Q(email="")),
+            once("invitation_open_once", "workspace", "email", where=Q(state=InvitationState.OPEN)),
         ]
         indexes = [
             # The page's list, and the number of a day.
-            models.Index(fields=["workspace", "created_at"], name="invitation_newest"),
-            models.Index(
-                fields=["expires_at"],
-                condition=Q(state=InvitationState.OPEN),
-                name="invitation_due",
-            ),
+            index("invitation_newest", "workspace", "created_at"),
+            index("invitation_due", "expires_at", where=Q(state=InvitationState.OPEN)),
         ]
 
     @property
@@ -190,9 +173,7 @@ def token_of(salt: str) -> str:
 class Session(AbstractBaseSession):
     """A browser that is or is about to be signed in; deleting the row signs it out."""
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="sessions"
-    )
+    user = models.ForeignKey("auth.User", models.CASCADE, null=True, related_name="sessions")
 
     @classmethod
     def get_session_store_class(cls) -> "type[SessionStore]":
@@ -226,11 +207,11 @@ class Identity(models.Model):
 
     issuer = models.CharField(max_length=255)
     subject = models.CharField(max_length=255)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="identities")
+    user = models.ForeignKey("auth.User", models.PROTECT, related_name="identities")
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once")]
+        constraints = [once("identity_once", "issuer", "subject")]
 
 
 class SignOnGroup(models.Model):
@@ -244,10 +225,8 @@ class SignOnGroup(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["workspace", "value"], name="sign_on_group_once"),
-            models.CheckConstraint(
-                condition=Q(role__in=list(Role)), name="sign_on_group_role_known"
-            ),
+            once("sign_on_group_once", "workspace", "value"),
+            check("sign_on_group_role_known", Q(role__in=list(Role))),
         ]
 
 
@@ -258,7 +237,7 @@ class SignOnPart(models.Model):
     """
 
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="+", db_index=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    user = models.ForeignKey("auth.User", models.CASCADE, related_name="+")
     groups = models.JSONField(default=list, null=True)  # at the last sign-on; null: not told
     teams = models.JSONField(default=list)  # that groups gave
     role = models.CharField(max_length=10, blank=True)  # set by hand; "": as the groups say
@@ -266,9 +245,7 @@ class SignOnPart(models.Model):
     is_removed = models.BooleanField(default=False)  # by hand
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workspace", "user"], name="sign_on_part_once")
-        ]
+        constraints = [once("sign_on_part_once", "workspace", "user")]
 
 
 class SpentAnswer(models.Model):
@@ -282,14 +259,12 @@ class RecoveryCode(models.Model):
     """Replaces a lost second factor once: a hash of 80 random bits, so that one round is enough."""
 
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="recovery_codes", db_index=False
+        "auth.User", models.CASCADE, related_name="recovery_codes", db_index=False
     )
     code_sha256 = models.CharField(max_length=64)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["user", "code_sha256"], name="recovery_code_once")
-        ]
+        constraints = [once("recovery_code_once", "user", "code_sha256")]
 
 
 def hash_of_code(user_id: int, code: str) -> str:

@@ -10,7 +10,7 @@ Both tables are in one file, because they are written together.
 import json
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from typing import Any, Self
 from uuid import UUID
 
 from django.apps import apps
-from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, models
 from django.db.models import F, Q, QuerySet
@@ -29,6 +28,7 @@ from agents.core.json_forms import canonical
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, send_columns
 from agents.db.driver import pipeline
+from agents.models.keys import check, index, once
 from agents.models.notifications import Notification, notifications_of
 from agents.record import seals
 from agents.record.event_kinds import FREQUENT, LEDGER, without_texts
@@ -55,32 +55,18 @@ class Event(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run", "seq"], name="event_seq_once_in_run"),
-            models.UniqueConstraint(
-                fields=["workspace", "seq"],
-                condition=Q(run__isnull=True),
-                name="event_seq_once_in_workspace",
-            ),
+            once("event_seq_once_in_run", "run", "seq"),
+            once("event_seq_once_in_workspace", "workspace", "seq", where=Q(run__isnull=True)),
         ]
         indexes = [
             # The audit log, newest first: all of it, also for a frequent kind; decisions and money;
             # then by any other kind, by person and by time.
-            models.Index(fields=["workspace", "id", "kind"], name="event_log"),
-            models.Index(
-                fields=["workspace", "id", "kind"],
-                condition=Q(kind__in=LEDGER),
-                name="event_ledger",
-            ),
-            models.Index(
-                fields=["workspace", "kind", "id"],
-                condition=~Q(kind__in=FREQUENT),
-                name="event_kind",
-            ),
-            models.Index(
-                fields=["workspace", "actor", "id"], condition=~Q(actor=""), name="event_actor"
-            ),
+            index("event_log", "workspace", "id", "kind"),
+            index("event_ledger", "workspace", "id", "kind", where=Q(kind__in=LEDGER)),
+            index("event_kind", "workspace", "kind", "id", where=~Q(kind__in=FREQUENT)),
+            index("event_actor", "workspace", "actor", "id", where=~Q(actor="")),
             # The ends of a period, by the times at which chains begin.
-            models.Index(fields=["workspace", "at"], condition=Q(seq=1), name="event_time"),
+            index("event_time", "workspace", "at", where=Q(seq=1)),
         ]
 
 
@@ -95,11 +81,8 @@ class EventText(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["event", "name"], name="event_text_once"),
-            models.CheckConstraint(
-                condition=Q(erased_at__isnull=True) | Q(text="", salt=""),
-                name="event_text_erased_is_empty",
-            ),
+            once("event_text_once", "event", "name"),
+            check("event_text_erased_is_empty", Q(erased_at__isnull=True) | Q(text="", salt="")),
         ]
 
 
@@ -202,7 +185,7 @@ def chain_events(
             "actor": entry.actor,
             "at": at,
         }
-        newest = link(previous, _hashed_parts(**columns))
+        newest = link(previous, _hashed_parts(columns))
         events.append({**columns, "previous": previous, "hash": newest})
         texts += beside
         previous = newest
@@ -211,36 +194,13 @@ def chain_events(
 
 def hashed_parts(event: Event) -> dict[str, Json]:
     """Return what the hash of an event covers, besides the hash before it."""
-    return _hashed_parts(
-        workspace_id=event.workspace_id,
-        run_id=event.run_id,
-        seq=event.seq,
-        kind=event.kind,
-        facts=event.facts,
-        actor=event.actor,
-        at=event.at,
-    )
+    return _hashed_parts(vars(event))
 
 
-def _hashed_parts(
-    *,
-    workspace_id: int,
-    run_id: UUID | None,
-    seq: int,
-    kind: str,
-    facts: Json,
-    actor: str,
-    at: datetime,
-) -> dict[str, Json]:
-    return {
-        "workspace": workspace_id,
-        "run": str(run_id) if run_id else None,
-        "seq": seq,
-        "kind": kind,
-        "facts": facts,
-        "actor": actor,
-        "at": at,
-    }
+def _hashed_parts(columns: Mapping[str, Any]) -> dict[str, Json]:
+    run = columns["run_id"]
+    same = {name: columns[name] for name in ("seq", "kind", "facts", "actor", "at")}
+    return {"workspace": columns["workspace_id"], "run": str(run) if run else None, **same}
 
 
 _EVENT = CompiledSelect(lambda: Event.objects.filter(run=Param("run"), seq=Param("seq")).only("pk"))
@@ -325,7 +285,7 @@ class Head(models.Model):
     class Meta:
         indexes = [
             # The proof of a run: the head that seals its last event.
-            models.Index(fields=["upto", "number"], name="head_upto")
+            index("head_upto", "upto", "number")
         ]
 
     def plain(self) -> seals.SealedHead:
@@ -419,20 +379,14 @@ class Verification(Job):
     Its result becomes an event too, unless it was cancelled.
     """
 
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False
-    )
+    by = models.ForeignKey("auth.User", models.CASCADE, related_name="+", db_index=False)
     workspaces = models.JSONField()  # their ids
     cancelled_at = models.DateTimeField(null=True)
     is_full = models.BooleanField(default=False, db_default=False)  # all is to be read
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["by"], condition=Q(ended_at=None), name="verification_one_each"
-            )
-        ]
-        indexes = [models.Index(fields=["by", "-id"], name="verification_newest")]
+        constraints = [once("verification_one_each", "by", where=Q(ended_at=None))]
+        indexes = [index("verification_newest", "by", "-id")]
 
 
 class VerifiedHead(models.Model):
@@ -464,9 +418,7 @@ class Archive(models.Model):
     let_go_at = models.DateTimeField(null=True)  # since then only the file has the events
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["workspace", "number"], name="archive_number_once")
-        ]
+        constraints = [once("archive_number_once", "workspace", "number")]
 
 
 class Tombstone(models.Model):

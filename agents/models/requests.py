@@ -3,15 +3,16 @@
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Exists, F, Q
 from django.db.models.functions import Now
 
 from agents.core.money import format_money
 from agents.core.requests import DECIDED, EscalationState
+from agents.models.keys import check, has, index, once
 
 REMEMBERED = timedelta(days=30)  # for which a rejection binds
+_IS_OPEN = Q(state=EscalationState.OPEN)
 
 
 class Escalation(models.Model):
@@ -47,20 +48,20 @@ class Escalation(models.Model):
 
     # Until then nobody else can decide; after it the claim has no effect.
     claimed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+        "auth.User", models.PROTECT, null=True, related_name="+", db_index=False
     )
     claimed_until = models.DateTimeField(null=True)
 
     # Who should decide: a person, a team or, with neither, anybody. Others still can.
     assigned_to = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+        "auth.User", models.PROTECT, null=True, related_name="+", db_index=False
     )
     assigned_team = models.ForeignKey(
         "agents.Team", models.PROTECT, null=True, related_name="+", db_index=False
     )
 
     decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+        "auth.User", models.PROTECT, null=True, related_name="+", db_index=False
     )  # escalation_decided_by begins with it
     # The operating system's account, if a command decided in the person's name.
     decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
@@ -76,106 +77,92 @@ class Escalation(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=list(EscalationState)), name="escalation_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(state__in=DECIDED, decided_at__isnull=False, decided_by__isnull=False)
+            check("escalation_state_known", Q(state__in=list(EscalationState))),
+            check(
+                "escalation_decided_has_person",
+                Q(state__in=DECIDED, decided_at__isnull=False, decided_by__isnull=False)
                 | (~Q(state__in=DECIDED) & Q(decided_by__isnull=True)),
-                name="escalation_decided_has_person",
             ),
-            models.CheckConstraint(
-                condition=Q(claimed_by__isnull=True, claimed_until__isnull=True)
+            check(
+                "escalation_claim_has_end",
+                Q(claimed_by__isnull=True, claimed_until__isnull=True)
                 | Q(claimed_by__isnull=False, claimed_until__isnull=False),
-                name="escalation_claim_has_end",
             ),
-            models.CheckConstraint(
-                condition=Q(assigned_to__isnull=True) | Q(assigned_team__isnull=True),
-                name="escalation_assigned_to_one",
+            check(
+                "escalation_assigned_to_one",
+                Q(assigned_to__isnull=True) | Q(assigned_team__isnull=True),
             ),
-            models.CheckConstraint(
-                condition=Q(granted_minor__isnull=True)
+            check(
+                "escalation_granted_within_request",
+                Q(granted_minor__isnull=True)
                 | Q(granted_minor__gt=0, granted_minor__lte=F("amount_minor")),
-                name="escalation_granted_within_request",
             ),
         ]
         indexes = [
             # The inbox: open requests, with all that its views and orders ask of them.
-            models.Index(
-                fields=[
-                    *("workspace", "expires_at", "id", "frozen_at", "kind", "currency"),
-                    *("amount_minor", "claimed_by", "claimed_until", "assigned_to"),
-                    *("assigned_team", "approval", "is_marked", "run", "step"),
-                ],
-                condition=Q(state=EscalationState.OPEN),
-                name="escalation_inbox",
+            index(
+                "escalation_inbox",
+                *("workspace", "expires_at", "id", "frozen_at", "kind", "currency"),
+                *("amount_minor", "claimed_by", "claimed_until", "assigned_to"),
+                *("assigned_team", "approval", "is_marked", "run", "step"),
+                where=_IS_OPEN,
             ),
             # What nobody answered in time.
-            models.Index(
-                fields=["expires_at", "workspace"],
-                condition=Q(state=EscalationState.EXPIRED),
-                name="escalation_expired",
+            index(
+                "escalation_expired",
+                "expires_at",
+                "workspace",
+                where=Q(state=EscalationState.EXPIRED),
             ),
             # The sweep: what runs wait for, and what has expired.
-            models.Index(
-                fields=["run", "state"],
-                condition=Q(state=EscalationState.OPEN),
-                name="escalation_open",
-            ),
-            models.Index(
-                fields=["expires_at"],
-                condition=Q(state=EscalationState.OPEN),
-                name="escalation_due",
-            ),
+            index("escalation_open", "run", "state", where=_IS_OPEN),
+            index("escalation_due", "expires_at", where=_IS_OPEN),
             # Requests assigned to a person, and to their teams, soonest to expire first.
-            models.Index(
-                fields=["assigned_to", "expires_at"],
-                condition=Q(state=EscalationState.OPEN, assigned_to__isnull=False),
-                name="escalation_of_person",
+            index(
+                "escalation_of_person",
+                "assigned_to",
+                "expires_at",
+                where=has("assigned_to") & _IS_OPEN,
             ),
-            models.Index(
-                fields=["assigned_team", "expires_at"],
-                condition=Q(state=EscalationState.OPEN, assigned_team__isnull=False),
-                name="escalation_of_team",
+            index(
+                "escalation_of_team",
+                "assigned_team",
+                "expires_at",
+                where=has("assigned_team") & _IS_OPEN,
             ),
             # The sweep: tiers that did not answer in time.
-            models.Index(
-                fields=["climbs_at"],
-                condition=Q(state=EscalationState.OPEN, climbs_at__isnull=False),
-                name="escalation_climbs",
-            ),
+            index("escalation_climbs", "climbs_at", where=has("climbs_at") & _IS_OPEN),
             # The audit log's filter by amount.
-            models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
+            index("escalation_amount", "workspace", "amount_minor"),
             # The tab of decided requests, newest first.
-            models.Index(
-                fields=["workspace", "-decided_at", "-id"],
-                condition=Q(decided_at__isnull=False),
-                name="escalation_decided",
-            ),
+            index("escalation_decided", "workspace", "-decided_at", "-id", where=has("decided_at")),
             # And of one person's decisions.
-            models.Index(
-                fields=["decided_by", "workspace", "-decided_at", "-id"],
-                condition=Q(decided_by__isnull=False),
-                name="escalation_decided_by",
+            index(
+                "escalation_decided_by",
+                "decided_by",
+                "workspace",
+                "-decided_at",
+                "-id",
+                where=has("decided_by"),
             ),
             # The overview: approvals that were not carried out, newest first.
-            models.Index(
-                fields=["workspace", "-decided_at", "-id"],
-                condition=~Q(not_carried_out=""),
-                name="escalation_not_carried_out",
+            index(
+                "escalation_not_carried_out",
+                "workspace",
+                "-decided_at",
+                "-id",
+                where=~Q(not_carried_out=""),
             ),
             # Rejections about a subject, and the newest decision about the same.
-            models.Index(
-                fields=["workspace", "subject_key", "decided_at"],
-                condition=~Q(likeness=""),
-                name="escalation_likeness",
+            index(
+                "escalation_likeness",
+                "workspace",
+                "subject_key",
+                "decided_at",
+                where=~Q(likeness=""),
             ),
             # What a person has granted on a resource, and altogether in a day.
-            models.Index(
-                fields=["decided_by", "decided_at"],
-                condition=Q(granted_minor__isnull=False),
-                name="escalation_granted",
-            ),
+            index("escalation_granted", "decided_by", "decided_at", where=has("granted_minor")),
         ]
 
     @property
@@ -207,9 +194,7 @@ class Approval(models.Model):
 
     run = models.ForeignKey("agents.Run", models.CASCADE, related_name="+", db_index=False)
     escalation = models.ForeignKey("agents.Escalation", models.CASCADE, related_name="approvals")
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
-    )
+    by = models.ForeignKey("auth.User", models.PROTECT, related_name="+", db_index=False)
     account = models.CharField(max_length=150, blank=True)  # that ran the command for them
     at = models.DateTimeField()
     # The terms, which a second person has to approve as well.
@@ -223,14 +208,13 @@ class Approval(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(granted_minor__isnull=True) | Q(granted_minor__gt=0),
-                name="approval_grants_something",
+            check(
+                "approval_grants_something", Q(granted_minor__isnull=True) | Q(granted_minor__gt=0)
             )
         ]
         indexes = [
             # A person's approvals, which count towards their own limits.
-            models.Index(fields=["by", "at"], name="approval_of_person")
+            index("approval_of_person", "by", "at")
         ]
 
     @property
@@ -243,15 +227,13 @@ class Snooze(models.Model):
     """A request is hidden from one person's views for a while. No clock stops for it."""
 
     escalation = models.ForeignKey(Escalation, models.CASCADE, related_name="snoozes")
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="snoozes", db_index=False
-    )
+    user = models.ForeignKey("auth.User", models.PROTECT, related_name="snoozes", db_index=False)
     until = models.DateTimeField()  # before the request's deadline
 
     class Meta:
         constraints = [
             # Begins with the person, as the queue's views select by their snoozes.
-            models.UniqueConstraint(fields=["user", "escalation"], name="snooze_once")
+            once("snooze_once", "user", "escalation")
         ]
 
 
@@ -259,7 +241,7 @@ class SavedView(models.Model):
     """An address of the queue under a name, one person's own or a workspace's; not recorded."""
 
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views", db_index=False
+        "auth.User", models.CASCADE, related_name="saved_views", db_index=False
     )
     workspace = models.ForeignKey(
         "agents.Workspace", models.CASCADE, null=True, related_name="saved_views"
@@ -269,7 +251,7 @@ class SavedView(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_view_once")]
+        constraints = [once("saved_view_once", "owner", "name")]
 
     def __str__(self) -> str:
         return self.name

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -25,6 +25,7 @@ from agents.core.requests import ENDED, MOVES, EffectState, Json, RunState
 from agents.core.reviews import CallTarget
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, Params, new_row, send_missing
 from agents.db.driver import Pending, fetch_now
+from agents.models.keys import check, has, index, once
 from agents.models.record import Entry, Job, append_events
 from agents.sdk.desk import DESKS
 
@@ -65,9 +66,7 @@ class Run(models.Model):
     scope = models.JSONField(null=True)  # what a report is about, as texts by name
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
-    launched_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
-    )
+    launched_by = models.ForeignKey("auth.User", models.PROTECT, related_name="+", db_index=False)
     # The external agent that opened the run, and its own name for the session.
     agent = models.ForeignKey(
         "agents.ExternalAgent", models.PROTECT, null=True, related_name="runs", db_index=False
@@ -111,58 +110,35 @@ class Run(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(erased_at__isnull=True) | Q(ended_at__isnull=False),
-                name="run_erased_has_ended",
-            ),
-            models.CheckConstraint(condition=Q(state__in=list(RunState)), name="run_state_known"),
-            models.CheckConstraint(
-                condition=Q(state__in=ENDED, ended_at__isnull=False)
+            check("run_erased_has_ended", Q(erased_at__isnull=True) | Q(ended_at__isnull=False)),
+            check("run_state_known", Q(state__in=list(RunState))),
+            check(
+                "run_ended_has_time",
+                Q(state__in=ENDED, ended_at__isnull=False)
                 | (~Q(state__in=ENDED) & Q(ended_at__isnull=True)),
-                name="run_ended_has_time",
             ),
-            models.UniqueConstraint(
-                fields=["workspace", "launch_token"], name="run_launch_token_once"
-            ),
-            models.UniqueConstraint(
-                fields=["again_of"], condition=Q(again_of__isnull=False), name="run_again_once"
-            ),
+            once("run_launch_token_once", "workspace", "launch_token"),
+            once("run_again_once", "again_of", where=has("again_of")),
         ]
         indexes = [
-            models.Index(fields=["workspace", "-created_at", "-id"], name="run_list"),
+            index("run_list", "workspace", "-created_at", "-id"),
             # The list's filter by subject.
-            models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
+            index("run_of_subject", "workspace", "subject_key", "-created_at"),
             # The stop reasons that the list's filter offers.
-            models.Index(
-                fields=["workspace", "stop_reason"],
-                condition=~Q(stop_reason=""),
-                name="run_stop_reason",
-            ),
+            index("run_stop_reason", "workspace", "stop_reason", where=~Q(stop_reason="")),
             # For the worker: claimable runs, and expired leases.
-            models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
+            index("run_claimable", "state", "wake_at", "created_at"),
             # Runs that ended on a day, and open ones: for the sums of models' use.
-            models.Index(
-                fields=["ended_at"], condition=Q(ended_at__isnull=False), name="run_ended"
-            ),
+            index("run_ended", "ended_at", where=has("ended_at")),
             # The runs of an agent; and for the sweep, those that listen to nobody.
-            models.Index(
-                fields=["agent", "-created_at"],
-                condition=Q(agent__isnull=False),
-                name="run_of_agent",
-            ),
-            models.Index(
-                fields=["idle_until"],
-                condition=Q(state=RunState.WAITING, idle_until__isnull=False),
-                name="run_idle",
+            index("run_of_agent", "agent", "-created_at", where=has("agent")),
+            index(
+                "run_idle", "idle_until", where=Q(state=RunState.WAITING, idle_until__isnull=False)
             ),
             # For the sweep: waiting runs without an open escalation, from this index and
             # escalation_open alone, as the rows themselves are wide.
             # (SQLite reads the state from the index only where it is one of its columns.)
-            models.Index(
-                fields=["state", "id", "pattern"],
-                condition=Q(state=RunState.WAITING),
-                name="run_waiting",
-            ),
+            index("run_waiting", "state", "id", "pattern", where=Q(state=RunState.WAITING)),
         ]
 
     def __str__(self) -> str:
@@ -347,16 +323,14 @@ class Step(models.Model):
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "key"], name="step_key_once")]
+        constraints = [once("step_key_once", "run", "key")]
         indexes = [
             # The use of models by runs that have not ended or ended today.
-            models.Index(
-                fields=[
-                    *("run", "model", "attempts", "tokens_in", "tokens_out", "tokens_lost"),
-                    *("cost_micro_usd", "kind"),
-                ],
-                condition=Q(kind="ask"),
-                name="step_use",
+            index(
+                "step_use",
+                *("run", "model", "attempts", "tokens_in", "tokens_out", "tokens_lost"),
+                *("cost_micro_usd", "kind"),
+                where=Q(kind="ask"),
             )
         ]
 
@@ -424,41 +398,30 @@ class Effect(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=list(EffectState)), name="effect_state_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(amount_minor__isnull=True) | Q(amount_minor__gt=0),
-                name="effect_amount_positive",
-            ),
-            models.CheckConstraint(
-                condition=Q(state=EffectState.INTENDED, settled_at__isnull=True)
+            check("effect_state_known", Q(state__in=list(EffectState))),
+            check("effect_amount_positive", Q(amount_minor__isnull=True) | Q(amount_minor__gt=0)),
+            check(
+                "effect_settled_has_time",
+                Q(state=EffectState.INTENDED, settled_at__isnull=True)
                 | (~Q(state=EffectState.INTENDED) & Q(settled_at__isnull=False)),
-                name="effect_settled_has_time",
             ),
         ]
         indexes = [
             # The audit log's filter by amount.
-            models.Index(fields=["amount_minor", "run"], name="effect_amount"),
+            index("effect_amount", "amount_minor", "run"),
             # A tool's calls for a subject, and on a resource, since some time, over all runs.
-            models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
-            models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
+            index("effect_of_subject", "tool", "subject_key", "intended_at"),
+            index("effect_of_resource", "tool", "resource", "intended_at"),
             # Recent calls, to find subjects who were not notified.
-            models.Index(
-                fields=["tool", "settled_at"],
-                condition=Q(settled_at__isnull=False),
-                name="effect_settled",
-            ),
+            index("effect_settled", "tool", "settled_at", where=has("settled_at")),
             # Payments made today without a person.
-            models.Index(
-                fields=["intended_at"],
-                condition=Q(escalation__isnull=True, amount_minor__isnull=False),
-                name="effect_unattended",
+            index(
+                "effect_unattended",
+                "intended_at",
+                where=Q(escalation__isnull=True, amount_minor__isnull=False),
             ),
             # Unsettled writes: for the sweep, the overview and the kill switches.
-            models.Index(
-                fields=["intended_at"], condition=Q(state__in=UNSETTLED), name="effect_unsettled"
-            ),
+            index("effect_unsettled", "intended_at", where=Q(state__in=UNSETTLED)),
         ]
 
 
@@ -510,8 +473,8 @@ class PolicyVersion(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["workspace", "number"], name="policy_number_once"),
-            models.UniqueConstraint(fields=["workspace", "sha256"], name="policy_document_once"),
+            once("policy_number_once", "workspace", "number"),
+            once("policy_document_once", "workspace", "sha256"),
         ]
 
     def __str__(self) -> str:
@@ -553,9 +516,7 @@ class PolicyDraft(models.Model):
     base_seq = models.PositiveBigIntegerField()  # of the workspace's event; 0: created with it
     document = models.JSONField()
     reason = models.CharField(max_length=500, blank=True)
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
-    )
+    by = models.ForeignKey("auth.User", models.PROTECT, related_name="+", db_index=False)
     saved_at = models.DateTimeField()
     asked_at = models.DateTimeField(null=True)  # since when it waits for a second admin
 
@@ -570,17 +531,11 @@ class DraftTrial(Job):
     draft = models.ForeignKey(PolicyDraft, models.SET_NULL, null=True, related_name="trials")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="+", db_index=False)
     document = models.JSONField()  # as it was tried; a draft may be changed meanwhile
-    by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
-    )
+    by = models.ForeignKey("auth.User", models.PROTECT, related_name="+", db_index=False)
     days = models.PositiveSmallIntegerField()  # before it was asked for
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["draft"], condition=Q(ended_at=None), name="draft_trial_one_each"
-            )
-        ]
+        constraints = [once("draft_trial_one_each", "draft", where=Q(ended_at=None))]
 
     @property
     def since(self) -> datetime:
@@ -613,9 +568,6 @@ class Book(models.Model):
 # The values behind the names that a run uses, encrypted: only those that it took in itself.
 
 
-if TYPE_CHECKING:
-    pass
-
 _KEPT_AS = "_pseudonyms"  # on a run's object
 
 
@@ -633,7 +585,7 @@ class MaskedValue(models.Model):
     token = models.TextField()  # encrypted: workspace, run, name, kind and value
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "name"], name="masked_value_once")]
+        constraints = [once("masked_value_once", "run", "name")]
 
 
 _OF_RUN = CompiledSelect(lambda: MaskedValue.objects.filter(run=Param("run")).order_by("pk"))

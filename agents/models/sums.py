@@ -1,8 +1,9 @@
 """Sums of past days, added up once: outcomes, people's decisions, use of models, size."""
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q, Value
+
+from agents.models.keys import has, index, once
 
 
 class CaseDay(models.Model):
@@ -22,13 +23,11 @@ class CaseDay(models.Model):
     class Meta:
         constraints = [
             # The overview's range of days, and the last counted day.
-            models.UniqueConstraint(
-                fields=["day", "workspace", "outcome", "currency"], name="case_day_once"
-            )
+            once("case_day_once", "day", "workspace", "outcome", "currency")
         ]
         indexes = [
             # The metrics: all days of an outcome.
-            models.Index(fields=["outcome", "count"], name="case_day_outcome")
+            index("case_day_outcome", "outcome", "count")
         ]
 
 
@@ -46,27 +45,19 @@ class ReviewDay(models.Model):
         max_length=100, blank=True
     )  # "" for a person, and for a day without requests
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
+        "auth.User", models.CASCADE, null=True, related_name="+", db_index=False
     )
     figures = models.JSONField()  # as core.decisions adds them up
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["workspace", "day", "rule"],
-                condition=Q(user=None),
-                name="review_day_of_rule_once",
-            ),
-            models.UniqueConstraint(
-                fields=["workspace", "day", "user"],
-                condition=Q(user__isnull=False),
-                name="review_day_of_person_once",
-            ),
+            once("review_day_of_rule_once", "workspace", "day", "rule", where=Q(user=None)),
+            once("review_day_of_person_once", "workspace", "day", "user", where=has("user")),
         ]
         indexes = [
             # The page's range, and the last summed day.
-            models.Index(fields=["workspace", "day"], name="review_day_range"),
-            models.Index(fields=["day"], name="review_day_newest"),
+            index("review_day_range", "workspace", "day"),
+            index("review_day_newest", "day"),
         ]
 
 
@@ -82,7 +73,7 @@ class ModelUse(models.Model):
     cost_micro_usd = models.PositiveBigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["day", "model"], name="model_use_once")]
+        constraints = [once("model_use_once", "day", "model")]
 
 
 class DatabaseSize(models.Model):

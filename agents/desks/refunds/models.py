@@ -5,6 +5,8 @@ from enum import StrEnum
 from django.db import models
 from django.db.models import F, Q
 
+from agents.models.keys import check, index, once
+
 
 class Customer(models.Model):
     """A customer, identified by a number within a book."""
@@ -17,9 +19,7 @@ class Customer(models.Model):
     tier = models.CharField(max_length=20)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["book", "number"], name="customer_number_once")
-        ]
+        constraints = [once("customer_number_once", "book", "number")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.number})"
@@ -35,11 +35,7 @@ class Subscription(models.Model):
     first_paid_at = models.DateTimeField()
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(price_minor__gte=0), name="subscription_price_from_nought"
-            )
-        ]
+        constraints = [check("subscription_price_from_nought", Q(price_minor__gte=0))]
 
 
 class Charge(models.Model):
@@ -59,20 +55,16 @@ class Charge(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="charge_above_nought"),
-            models.CheckConstraint(
-                condition=Q(refunded_minor__gte=0, held_minor__gte=0),
-                name="charge_refunds_from_nought",
-            ),
+            check("charge_above_nought", Q(amount_minor__gt=0)),
+            check("charge_refunds_from_nought", Q(refunded_minor__gte=0, held_minor__gte=0)),
             # The last guard of the cap, whatever the code does.
-            models.CheckConstraint(
-                condition=Q(amount_minor__gte=F("refunded_minor") + F("held_minor")),
-                name="charge_refunds_within",
+            check(
+                "charge_refunds_within", Q(amount_minor__gte=F("refunded_minor") + F("held_minor"))
             ),
         ]
         indexes = [
             # The latest charge of a customer, which is the one that is refunded.
-            models.Index(fields=["customer", "-paid_at", "-id"], name="charge_latest")
+            index("charge_latest", "customer", "-paid_at", "-id")
         ]
 
 
@@ -98,13 +90,13 @@ class Refund(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="refund_above_nought"),
+            check("refund_above_nought", Q(amount_minor__gt=0)),
             # Paid or released, never both; no other state fits.
-            models.CheckConstraint(
-                condition=Q(state=RefundState.HELD, paid_at=None, released_at=None)
+            check(
+                "refund_times_fit_state",
+                Q(state=RefundState.HELD, paid_at=None, released_at=None)
                 | Q(state=RefundState.PAID, paid_at__isnull=False, released_at=None)
                 | Q(state=RefundState.RELEASED, paid_at=None, released_at__isnull=False),
-                name="refund_times_fit_state",
             ),
         ]
 
@@ -138,12 +130,12 @@ class SentMail(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="mail_above_nought"),
+            check("mail_above_nought", Q(amount_minor__gt=0)),
             # It also lists the states: no other fits.
-            models.CheckConstraint(
-                condition=Q(state=MailState.SENDING, sent_at=None)
+            check(
+                "mail_time_fits_state",
+                Q(state=MailState.SENDING, sent_at=None)
                 | Q(state=MailState.SENT, sent_at__isnull=False),
-                name="mail_time_fits_state",
             ),
         ]
 
@@ -166,14 +158,13 @@ class DailyMetrics(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["book", "day", "region"], name="metrics_day_once"),
-            models.CheckConstraint(
-                condition=Q(failed_payments_per_mille__isnull=True)
-                | Q(failed_payments_per_mille__lte=1000),
-                name="metrics_failed_within_all",
+            once("metrics_day_once", "book", "day", "region"),
+            check(
+                "metrics_failed_within_all",
+                Q(failed_payments_per_mille__isnull=True) | Q(failed_payments_per_mille__lte=1000),
             ),
-            models.CheckConstraint(
-                condition=Q(gross_sales_minor__isnull=True) | Q(gross_sales_minor__gte=0),
-                name="metrics_sales_from_nought",
+            check(
+                "metrics_sales_from_nought",
+                Q(gross_sales_minor__isnull=True) | Q(gross_sales_minor__gte=0),
             ),
         ]
