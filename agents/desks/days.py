@@ -5,10 +5,11 @@ for many failed payments or an item out of stock, otherwise green.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from agents.core.requests import Json
 from agents.sdk import desk_patterns
+from agents.sdk.desk import Desk
+from agents.sdk.desk_tools import DeskCall
 
 FAILED_RATE = 0.03  # share of failed payments from which a day is yellow
 # Seconds that a demo's sources take: for their first call in a run, and for later ones. The
@@ -24,8 +25,11 @@ _NEEDED = {
 
 
 def contract_of(unit: str) -> Callable[[Json], bool]:
-    """Return the check of a source's findings."""
-    known: dict[str, Any] = {
+    """Return the check of a source's findings.
+
+    An absent field is missing data; one of another kind is a broken reply.
+    """
+    known: dict[str, Callable[[Json], bool]] = {
         f"gross_sales_{unit}": desk_patterns.is_count,
         "orders": desk_patterns.is_count,
         f"aov_{unit}": desk_patterns.is_count,
@@ -37,7 +41,27 @@ def contract_of(unit: str) -> Callable[[Json], bool]:
         "restock_eta_days": desk_patterns.is_count,
         "warning": desk_patterns.is_word,
     }
-    return desk_patterns.fields_fit(known)
+    return lambda found: all(fits(found[name]) for name, fits in known.items() if name in found)
+
+
+def declare_sources(desk: Desk, unit: str, read: Callable[[str, DeskCall, str, str], Json]) -> None:
+    """Declare a report's sources: `read` gets the part, the call, the day and the region."""
+    in_contract = contract_of(unit)
+
+    @desk.source(title="Sales worker", critical=True, valid=in_contract)
+    def sales_worker(call: DeskCall, report_date: str, region: str) -> Json:
+        """Read what was sold."""
+        return read("sales", call, report_date, region)
+
+    @desk.source(title="Payments worker", critical=True, valid=in_contract)
+    def payments_worker(call: DeskCall, report_date: str, region: str) -> Json:
+        """Read how payments went."""
+        return read("payments", call, report_date, region)
+
+    @desk.source(title="Inventory worker", valid=in_contract)
+    def inventory_worker(call: DeskCall, report_date: str, region: str) -> Json:
+        """Read what is short in stock."""
+        return read("inventory", call, report_date, region)
 
 
 def figures_of(

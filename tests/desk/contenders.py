@@ -2,6 +2,7 @@
 
 from agents.desks.refunds import billing, mail
 from agents.models import Book
+from opsconsole.desks import OutcomeUnknown
 from tests.desk.ordering import AT, letter, refund
 
 
@@ -25,6 +26,6 @@ def mails(book: int, key: str) -> str:
     """Send a mail that quotes its key; return its reference, or that nobody knows."""
     try:
         receipt = mail.send_refund_mail(**letter(Book.objects.get(pk=book), key=key, message=key))
-    except mail.MailOutcomeUnknown:
+    except OutcomeUnknown:
         return "unknown"
     return receipt.reference

@@ -25,7 +25,7 @@ def charge(
     reference: str = "",
 ) -> ChargeFacts:
     paid = datetime.combine(TODAY - timedelta(days=days), time(), UTC)
-    return ChargeFacts(pk, 42, plan, minor, currency, paid, days, refunded, 0, reference)
+    return ChargeFacts(pk, plan, minor, currency, paid, days, refunded, 0, reference)
 
 
 ANNUAL, ADD_ON = charge(11, "annual_enterprise", 120000, 10), charge(12, "add on", 4900, 1)

@@ -27,10 +27,10 @@ def book() -> Book:
 @pytest.mark.both
 def test_a_demo_book_holds_the_day_that_its_report_is_about(book: Book) -> None:
     yesterday = timezone.now().date() - timedelta(days=1)
-    scope = report.newest_day(book_id=book.pk)
+    scope = report.scope(book.pk)
     sales = report.sales(book_id=book.pk, day=DAY, region="us")
 
-    assert scope == report.ReportScope(yesterday, "US")
+    assert scope == {"report_date": yesterday.isoformat(), "region": "US"}
     assert report.sales(book_id=book.pk, day=yesterday.isoformat(), region="US") == sales
     assert sales == {"gross_sales_minor": 18245000, "orders": 4820, "aov_minor": 3785}
 
@@ -41,12 +41,10 @@ def test_a_lasting_demo_book_is_filled_up_as_its_copies_are(book: Book) -> None:
     for _ in range(2):
         refill(book.pk, later)
 
-    newest = report.newest_days(book_id=book.pk)[:2]
-    yesterday = later.date() - timedelta(days=1)
-    assert newest == [report.ReportScope(yesterday, region) for region in ("US", "EU")]
-    assert set(report.newest_days(book_id=book.pk)) == set(
-        report.newest_days(book_id=open_demo_book(at=later).pk)
-    )
+    newest, fresh = report.choices(book.pk), report.choices(open_demo_book(at=later).pk)
+    yesterday = (later.date() - timedelta(days=1)).isoformat()
+    assert newest[:2] == [{"report_date": yesterday, "region": where} for where in ("US", "EU")]
+    assert sorted(map(str, newest)) == sorted(map(str, fresh))
 
 
 @pytest.mark.both
@@ -70,7 +68,7 @@ def test_a_part_that_was_not_reported_is_not_guessed(
 def test_another_book_has_other_numbers(book: Book) -> None:
     other = Book.objects.create(name="Other", created_at=timezone.now())
 
-    assert report.newest_day(book_id=other.pk) is None
+    assert report.scope(other.pk) is None
     assert report.sales(book_id=other.pk, day=DAY, region="US") is None
     assert report.seconds_of("payments", book_id=other.pk, first=True) == 0
     assert report.seconds_of("payments", book_id=book.pk, first=True) > 2

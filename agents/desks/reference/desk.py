@@ -14,7 +14,7 @@ from typing import Annotated
 
 from agents.core.json_forms import is_text, parse
 from agents.core.limits import read_limits
-from agents.desks.days import DEMO_SECONDS, contract_of, figures_of, headline
+from agents.desks.days import DEMO_SECONDS, declare_sources, figures_of, headline
 from agents.sdk.desk_patterns import Report, SourcesFound
 from agents.sdk.values import AsNumber
 from opsconsole.desks import (
@@ -361,28 +361,10 @@ def _is_about(topic: str, ticket: str) -> bool:
     return any(word in ticket.lower() for word in TOPICS[topic])
 
 
-_in_contract = contract_of("usd")
-
-
-@desk.source(title="Sales worker", critical=True, valid=_in_contract)
-def sales_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read what was sold."""
-    return _report("sales", call, report_date, region)
-
-
-@desk.source(title="Payments worker", critical=True, valid=_in_contract)
-def payments_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read how payments went."""
-    return _report("payments", call, report_date, region)
-
-
-@desk.source(title="Inventory worker", valid=_in_contract)
-def inventory_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read what is short in stock."""
-    return _report("inventory", call, report_date, region)
-
-
 def _report(source: str, call: Call, day: str, region: str) -> Json:
     time.sleep(DEMO_SECONDS[source][0 if call.nth == 1 else 1])
     is_known = (day, region.upper()) == DAY
     return FOUND[source] if is_known else {"warning": f"{source}_data_missing"}
+
+
+declare_sources(desk, "usd", _report)

@@ -61,7 +61,6 @@ class ChargeFacts:
     """A charge with its present amounts in minor units, and its age in whole days."""
 
     charge_id: int
-    customer_number: int
     plan: str
     amount_minor: int
     currency: str
@@ -214,7 +213,6 @@ def _account_of(
     for pk, _, plan, amount, currency, paid_at, refunded, held, reference, *_ in rows:
         charges[pk] = ChargeFacts(
             charge_id=pk,
-            customer_number=customer_number,
             plan=plan,
             amount_minor=amount,
             currency=currency,
@@ -275,10 +273,6 @@ class Receipt(_Order):
     state: str  # held, paid, released
     paid_at: datetime | None
 
-    def is_for(self, order: _Order) -> bool:
-        columns = {name: value for name, value in vars(order).items() if value is not None}
-        return columns.items() <= vars(self).items()
-
 
 # As in a receipt.
 COLUMNS = (
@@ -317,7 +311,7 @@ def pay(*, at: datetime, held_only: bool = False, **fields: Any) -> Receipt:
         return refund
 
 
-def release(*, key: str, at: datetime) -> bool:
+def release(key: str, at: datetime) -> bool:
     """Give a held amount back to its charge. Return False if nothing is held."""
     with transaction.atomic():
         refund = find(key=key)
@@ -329,7 +323,8 @@ def release(*, key: str, at: datetime) -> bool:
 
 def find(*, key: str) -> Receipt | None:
     """Return the state of a key's refund, or None if the key is unknown."""
-    return fetch_now(_fetch_key, key)
+    rows = fetch_now(_BY_KEY.fetch_tuples, key=key)
+    return next(starmap(Receipt, rows), None)
 
 
 def account_with_refunds(
@@ -352,15 +347,10 @@ def account_with_refunds(
     return known, sorted(receipts, key=lambda one: (one.paid_at, one.pk), reverse=True)
 
 
-def _fetch_key(key: str) -> Pending[Receipt | None]:
-    """Fetch the refund of a key, in an open pipeline if any."""
-    pending = _BY_KEY.fetch_tuples(key=key)
-    return Pending(lambda: next(starmap(Receipt, pending.get()), None))
-
-
 def _checked(order: _Order, refund: Receipt) -> Receipt:
     """Return the refund of an order's key. Raises KeyReused if it was for another order."""
-    if not refund.is_for(order):
+    columns = {name: value for name, value in vars(order).items() if value is not None}
+    if not columns.items() <= vars(refund).items():
         raise KeyReused(order.key)
     return refund
 

@@ -252,9 +252,8 @@ def _charge(of: billing.ChargeFacts) -> ChargeFact:
 def _in_words(of: billing.ChargeFacts) -> str:
     """Return a charge in a line, for a person who chooses."""
     amount, left = (format_money(n, of.currency) for n in (of.amount_minor, of.refundable_minor))
-    plan = plan_in_words(of.plan) or of.plan
     called = f" ({of.reference})" if of.reference else ""
-    return f"{plan}{called}, {amount} paid {show(of.day)}, {left} left"
+    return f"{_plan(of)}{called}, {amount} paid {show(of.day)}, {left} left"
 
 
 def _customers_read(asked: Asked) -> set[int]:

@@ -26,6 +26,7 @@ from agents.db.compiled import insert_new, update_row
 from agents.desks.refunds import billing
 from agents.desks.refunds.billing import KeyReused
 from agents.desks.refunds.models import LONGEST_FAULT, Customer, MailState, SentMail
+from opsconsole.desks import CallRefused, OutcomeUnknown
 
 _TEMPLATE = "refund_confirmation_v2"
 _SUBJECT = "Your refund of {0}"
@@ -38,18 +39,6 @@ _NOT_TAKEN = (
     *(ConnectionRefusedError, gaierror, SMTPConnectError, SMTPHeloError, SMTPNotSupportedError),
     *(SMTPAuthenticationError, SMTPSenderRefused, SMTPRecipientsRefused, SMTPDataError),
 )
-
-
-class MailRefused(Exception):
-    """The mail cannot be written; `code` says why."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class MailOutcomeUnknown(Exception):
-    """The mail was begun and never finished: it is unknown whether it was sent."""
 
 
 def refund_message(*, name: str, amount_minor: int, currency: str, reference: str) -> str:
@@ -72,9 +61,9 @@ def send_refund_mail(
     key: str,
     at: datetime,
 ) -> SentMail:
-    """Send one mail about a refund. Raises MailRefused, KeyReused, OutcomeUnknown."""
+    """Send one mail about a refund. Raises CallRefused, KeyReused, OutcomeUnknown."""
     if not 1 <= amount_minor <= MAX_MINOR:
-        raise MailRefused("email_amount_out_of_range")
+        raise CallRefused("email_amount_out_of_range")
     subject = _SUBJECT.format(format_money(amount_minor, currency))
     letter = _Letter(_TEMPLATE, subject, message, amount_minor, currency)
     return _post(book_id, customer_number, letter, key=key, at=at)
@@ -83,7 +72,7 @@ def send_refund_mail(
 def send_reply_mail(
     *, book_id: int, customer_number: int, message: str, key: str, at: datetime
 ) -> SentMail:
-    """Send one answer to a customer's question. Raises MailRefused, KeyReused, OutcomeUnknown."""
+    """Send one answer to a customer's question. Raises CallRefused, KeyReused, OutcomeUnknown."""
     letter = _Letter(_REPLY_TEMPLATE, _REPLY_SUBJECT, message)
     return _post(book_id, customer_number, letter, key=key, at=at)
 
@@ -109,7 +98,7 @@ def _post(
     """
     try:
         begun = _begin(_recipient(book_id, customer_number), letter, key, at)
-    except MailRefused:
+    except CallRefused:
         # A mail once begun keeps its receipt, even if the customer can no longer be written to.
         if find(key=key) is None:
             raise
@@ -120,7 +109,7 @@ def _post(
     if _order_of(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
-        raise MailOutcomeUnknown(key)
+        raise OutcomeUnknown(key)  # it was begun and never finished
     return known
 
 
@@ -130,14 +119,14 @@ def find(*, key: str) -> SentMail | None:
 
 
 def _recipient(book_id: int, customer_number: int) -> Customer:
-    """Return the customer to write to, with exactly one address. Raises MailRefused."""
+    """Return the customer to write to, with exactly one address. Raises CallRefused."""
     customer = billing.customer(book_id=book_id, customer_number=customer_number)
     if customer is None:
-        raise MailRefused(f"email_user_not_found:{customer_number}")
+        raise CallRefused(f"email_user_not_found:{customer_number}")
     try:
         validate_email(customer.email)  # a comma would make it two people, a line break a header
     except ValidationError:
-        raise MailRefused(f"email_address_unusable:{customer_number}") from None
+        raise CallRefused(f"email_address_unusable:{customer_number}") from None
     return customer
 
 
@@ -162,7 +151,7 @@ def _begin(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
 
 
 def _hand_over(mail: SentMail, at: datetime) -> SentMail:
-    """Send a mail and record that. Raises MailRefused if no server accepted it.
+    """Send a mail and record that. Raises CallRefused if no server accepted it.
 
     Any other error leaves it "sending".
     """
@@ -172,7 +161,7 @@ def _hand_over(mail: SentMail, at: datetime) -> SentMail:
         message.send()
     except _NOT_TAKEN as error:
         SentMail.objects.filter(pk=mail.pk).delete()  # nothing was sent
-        raise MailRefused(f"email_not_taken:{_code_of(error)}") from error
+        raise CallRefused(f"email_not_taken:{_code_of(error)}") from error
     except Exception as error:  # stored, as a person may need it to find out
         mail.fault = _words_of(error)
         update_row(mail, "fault")

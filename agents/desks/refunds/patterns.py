@@ -5,14 +5,13 @@ A specialist answers tickets about one field of the desk, or passes them on.
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from agents.core.money import format_money
 from agents.core.names import plan_in_words
-from agents.desks.days import contract_of
+from agents.desks.days import declare_sources
 from agents.desks.refunds import billing, report
 from agents.desks.refunds.declared import desk
 from agents.desks.refunds.models import Subscription
@@ -75,7 +74,12 @@ def technical_specialist(call: Call, ticket: str) -> Json:
     """Say how the incident stands that customers feel."""
     if not is_about("technical", ticket):
         return None
-    return _open_incident()
+    return {
+        "incident_id": "INC-4021",
+        "service": "public-api",
+        "state": "mitigated",
+        "next_update_in_minutes": 30,
+    }
 
 
 def _offer(offer: Json) -> dict[str, str]:
@@ -89,10 +93,15 @@ def sales_specialist(call: Call, ticket: str) -> Json:
     """Say which plan to take, and what it costs."""
     if not is_about("sales", ticket):
         return None
-    return _team_offer()
+    return {
+        "recommended_plan": "team_plus",
+        "currency": "USD",
+        "monthly_price_minor": 19_900,
+        "reason": "Best fit for teams that need priority support and usage controls.",
+    }
 
 
-# What specialists read: subscriptions, incidents, the team offer.
+# What the billing specialist reads: subscriptions and charges.
 
 
 @dataclass(frozen=True)
@@ -141,26 +150,6 @@ def _paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts
     )
 
 
-def _open_incident() -> dict[str, Any]:
-    """Return the incident that now affects customers."""
-    return {
-        "incident_id": "INC-4021",
-        "service": "public-api",
-        "state": "mitigated",
-        "next_update_in_minutes": 30,
-    }
-
-
-def _team_offer() -> dict[str, Any]:
-    """Return the plan offered to teams, with its monthly price."""
-    return {
-        "recommended_plan": "team_plus",
-        "currency": "USD",
-        "monthly_price_minor": 19_900,
-        "reason": "Best fit for teams that need priority support and usage controls.",
-    }
-
-
 # What a ticket is about, by its words.
 
 TOPICS: Mapping[str, tuple[str, ...]] = {
@@ -202,31 +191,16 @@ def _hits(keywords: tuple[str, ...], ticket: str) -> int:
 
 # Sources: each reads one part of a day's numbers, or reports that there are none.
 
-_in_contract = contract_of("minor")
+_PARTS = {"sales": report.sales, "payments": report.payments, "inventory": report.inventory}
 
 
-@desk.source(title="Sales worker", critical=True, valid=_in_contract)
-def sales_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read what was sold."""
-    return _report("sales", report.sales, call, report_date, region)
-
-
-@desk.source(title="Payments worker", critical=True, valid=_in_contract)
-def payments_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read how payments went."""
-    return _report("payments", report.payments, call, report_date, region)
-
-
-@desk.source(title="Inventory worker", valid=_in_contract)
-def inventory_worker(call: Call, report_date: str, region: str) -> Json:
-    """Read what is short in stock."""
-    return _report("inventory", report.inventory, call, report_date, region)
-
-
-def _report(source: str, read: Callable[..., Json], call: Call, day: str, at: str) -> Json:
+def _report(source: str, call: Call, day: str, at: str) -> Json:
     # A plain function in its own thread, like most clients of reporting systems: it runs on after
     # its deadline, and its reply comes too late.
     first = call.nth == 1
     time.sleep(report.seconds_of(source, book_id=call.book, first=first))
-    facts = read(book_id=call.book, day=day, region=at)
+    facts = _PARTS[source](book_id=call.book, day=day, region=at)
     return facts or {"warning": f"{source}_data_missing"}
+
+
+declare_sources(desk, "minor", _report)

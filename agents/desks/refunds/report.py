@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -18,21 +17,22 @@ from agents.models import Book
 from agents.sdk.desk_patterns import Report, SourcesFound, repeatable
 
 _SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
+_MOST = 60  # days of regions to choose from
 
 
 def scope(book: int) -> dict[str, str] | None:
     """Return the newest day with numbers in a book, and its region."""
-    newest = newest_day(book_id=book)
-    return _scope_of(newest) if newest else None
+    return next(iter(choices(book, most=1)), None)
 
 
-def choices(book: int) -> list[dict[str, str]]:
-    """Return the days and regions with numbers in a book, the newest first."""
-    return [_scope_of(one) for one in newest_days(book_id=book)]
+def choices(book: int, most: int = _MOST) -> list[dict[str, str]]:
+    """Return the days and regions with numbers in a book.
 
-
-def _scope_of(one: "ReportScope") -> dict[str, str]:
-    return {"report_date": one.day.isoformat(), "region": one.region}
+    The newest first, and of a day the region that was entered first.
+    """
+    rows = DailyMetrics.objects.filter(book=book).order_by("-day", "pk")
+    known = rows.values_list("day", "region")[:most]
+    return [{"report_date": day.isoformat(), "region": region} for day, region in known]
 
 
 def figures(results: SourcesFound) -> dict[str, Json]:
@@ -123,27 +123,6 @@ REPORT = Report(
 
 
 # The day's numbers, each part from its own source, as in a reporting system.
-
-_MOST = 60  # days of regions to choose from
-
-
-@dataclass(frozen=True)
-class ReportScope:
-    """The day and region of a report."""
-
-    day: date
-    region: str
-
-
-def newest_day(*, book_id: int) -> ReportScope | None:
-    """Return the newest day with numbers in a book, or None."""
-    return next(iter(newest_days(book_id=book_id, most=1)), None)
-
-
-def newest_days(*, book_id: int, most: int = _MOST) -> list[ReportScope]:
-    """Return the newest days with numbers in a book, of a day the region that was entered first."""
-    rows = DailyMetrics.objects.filter(book=book_id).order_by("-day", "pk")
-    return [ReportScope(*one) for one in rows.values_list("day", "region")[:most]]
 
 
 def seconds_of(source: str, *, book_id: int, first: bool) -> float:

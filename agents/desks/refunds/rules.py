@@ -15,6 +15,9 @@ from agents.desks.refunds.tools import (
 )
 from opsconsole.desks import ANSWER, Args, Json, Ruling, Touch, approve, block, escalate, revise
 
+_READ = "once the record has been read, the {} is reviewed on its merits."
+_READ_FIRST = f"Call get_refund_context first: {_READ}"
+
 
 @desk.rule(
     every=Touch.READ,
@@ -43,10 +46,7 @@ def context_before_money(given: Json, facts: RefundFacts) -> Ruling | None:
     if customer in read:
         return None
     text = f"The record of customer {customer} has not been read in this run, so no money moves."
-    flip = (
-        "Call get_refund_context first: once the record has been read, the action "
-        "is reviewed on its merits."
-    )
+    flip = _READ_FIRST.format("action")
     return block("context_required", text, risk=80, flip=flip, observed=read, limit=customer)
 
 
@@ -67,10 +67,7 @@ def after_context(facts: RefundFacts) -> Ruling:
         sentence = "The customer's record was read, so the run may answer."
         return approve("final_with_context", sentence, risk=5)
     sentence = "The run answers without having read the customer's record."
-    flip = (
-        "Call get_refund_context first: once the record has been read, the answer "
-        "is reviewed on its merits."
-    )
+    flip = _READ_FIRST.format("answer")
     return block("final_requires_context", sentence, risk=40, flip=flip)
 
 

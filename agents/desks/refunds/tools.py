@@ -1,9 +1,8 @@
 """What agents of the desk can call, on its books."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from typing import Any
 
 from agents.core.compat_0_2 import CURRENCY
 from agents.core.decisions import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
@@ -13,18 +12,7 @@ from agents.desks.refunds import billing, mail
 from agents.desks.refunds.declared import CUSTOMER, Minor, desk
 from agents.desks.refunds.limits import RefundLimits
 from agents.desks.refunds.models import MailState, Refund, RefundState, SentMail
-from opsconsole.desks import (
-    Asked,
-    Booked,
-    Books,
-    Call,
-    CallRefused,
-    Json,
-    Lower,
-    Money,
-    OutcomeUnknown,
-    Touch,
-)
+from opsconsole.desks import Asked, Booked, Books, Call, Json, Lower, Money, OutcomeUnknown, Touch
 
 # The rows that calls leave in the desk's books.
 
@@ -151,10 +139,6 @@ def _hold(
         billing.reserve(**order, charge_id=int(call.resource))
 
 
-def _release(key: str, at: datetime) -> bool:
-    return billing.release(key=key, at=at)
-
-
 def _find_refund(key: str) -> Json:
     receipt = billing.find(key=key)
     return _receipt_reply(receipt) if receipt and receipt.state == "paid" else None
@@ -178,7 +162,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
     amount="amount_minor",
     may_change={"amount_minor": Lower()},
     reserve=_hold,
-    release=_release,
+    release=billing.release,
     find=_find_refund,
     valid=_valid_refund,
     here=True,
@@ -232,15 +216,8 @@ def _receipt_reply(receipt: billing.Receipt) -> Json:
 
 # A key's row is committed before its letter leaves, so letters are SAFE. A second call sends one
 # that was not begun; of one that was, it returns the outcome or cannot tell.
-def _send(post: Callable[..., SentMail], call: Call, **letter: Json) -> Json:
-    """Send a letter with `post` and return the result. Raises OutcomeUnknown."""
-    try:
-        sent = post(book_id=call.book, key=call.key, at=call.at, **letter)
-    except mail.MailRefused as error:
-        raise CallRefused(error.code) from error
-    except mail.MailOutcomeUnknown:
-        raise OutcomeUnknown(call.key) from None
-    return _letter(sent)
+def _of_call(call: Call) -> dict[str, Any]:
+    return {"book_id": call.book, "key": call.key, "at": call.at}
 
 
 def _find_letter(key: str) -> Json:
@@ -274,8 +251,8 @@ def _letter(sent: SentMail) -> Json:
 )
 def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message: str) -> Json:
     """Write to a customer about a refund. The same key sends at most one mail."""
-    about = {"customer_number": user_id, "amount_minor": amount_minor, "currency": CURRENCY}
-    return _send(mail.send_refund_mail, call, **about, message=message)
+    about: Json = {"customer_number": user_id, "amount_minor": amount_minor, "currency": CURRENCY}
+    return _letter(mail.send_refund_mail(**_of_call(call), **about, message=message))
 
 
 @desk.tool(
@@ -292,4 +269,5 @@ def send_refund_email(call: Call, *, user_id: int, amount_minor: Minor, message:
 )
 def send_reply(call: Call, *, user_id: int, message: str) -> Json:
     """Write to a customer, at most once per key. Only a text supervised in this run may be sent."""
-    return _send(mail.send_reply_mail, call, customer_number=user_id, message=message)
+    sent = mail.send_reply_mail(**_of_call(call), customer_number=user_id, message=message)
+    return _letter(sent)
