@@ -243,9 +243,6 @@ def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
     return _OF_STEP.fetch(run=run_id, key=key)
 
 
-_NOT_FULL: Pending[str] = Pending(str)
-
-
 def open_escalation(
     commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
 ) -> str:
@@ -259,7 +256,7 @@ def open_escalation(
     target = target._replace(resource=target.resource or _resource_in(review))
     with pipeline():  # the switch first: it locks the workspace against other requests
         standing = fetch_switch_for_request(run, action.get("name", ""))
-        filled = _NOT_FULL if request_kind.settles_call else fetch_full(run, limits)
+        filled = Pending(str) if request_kind.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
     if full:
         return full
@@ -367,11 +364,9 @@ def _put_to_tier(escalation: Escalation) -> dict[str, Json]:
         return {}
     tiers = run.limits.tiers_of(run.desk, escalation.currency)
     place = demand_of(tiers, escalation.amount_minor).place
-    return (
-        {}
-        if not tiers or place is None
-        else _put_to(escalation, tiers, place, at=escalation.created_at)
-    )
+    if not tiers or place is None:
+        return {}
+    return _put_to(escalation, tiers, place, at=escalation.created_at)
 
 
 def climb(pk: int, *, at: datetime) -> bool:
@@ -392,14 +387,10 @@ def climb(pk: int, *, at: datetime) -> bool:
         if place is None:
             escalation.save(update_fields=["climbs_at"])
             return False
-        facts = {
-            "escalation": pk,
-            "key": escalation.step.key,
-            **_put_to(escalation, tiers, place, at=at),
-        }
-        woken = Snooze.objects.filter(
-            escalation=pk, user__memberships__teams=escalation.assigned_team
-        )
+        about = {"escalation": pk, "key": escalation.step.key}
+        facts = about | _put_to(escalation, tiers, place, at=at)
+        team = escalation.assigned_team
+        woken = Snooze.objects.filter(escalation=pk, user__memberships__teams=team)
         if names := sorted(woken.values_list("user__username", flat=True)):
             facts["woken"] = names
             woken.delete()
@@ -411,11 +402,9 @@ def climb(pk: int, *, at: datetime) -> bool:
 
 def _put_to(escalation: Escalation, tiers: Tiers, place: int, *, at: datetime) -> dict[str, Json]:
     """Set a request's tier, and until when. Return that as facts."""
-    tier = tiers[place]
-    team = (
-        tier.team and Team.objects.filter(workspace=escalation.workspace_id, slug=tier.team).first()
-    )
-    escalation.tier, escalation.assigned_to, escalation.assigned_team = place, None, team or None
-    within = tier.answer_within
+    slug, within = tiers[place].team, tiers[place].answer_within
+    teams = Team.objects.filter(workspace=escalation.workspace_id, slug=slug)
+    team = teams.first() if slug else None
+    escalation.tier, escalation.assigned_to, escalation.assigned_team = place, None, team
     escalation.climbs_at = at + timedelta(minutes=within) if within else None
     return {"tier": place, **({"team": team.slug, "team_name": team.name} if team else {})}

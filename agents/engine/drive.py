@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -71,98 +72,105 @@ async def drive(flow: Flow | Strand, executor: Executor) -> Strand:
     Later, after committing all replies, once only waiting can help.
     """
     root = flow if isinstance(flow, Strand) else Strand(flow)
-    questions: list[_Question] = []
-    ready: deque[tuple[Strand, Reply | Json]] = deque()
+    going = _Drive(executor)
     for strand in root.all():
-        _look_up(strand, executor, ready, questions)
+        going.look_up(strand)
     if root is not flow:
-        ready.append((root, None))
-    busy: dict[asyncio.Task[Reply], Strand] = {}
-    later: list[Later] = []
-    try:
-        while ready or busy or questions:
-            while ready:
-                strand, reply = ready.popleft()
-                _step_strand(strand, reply, executor, ready, questions)
-            if len(questions) == 1 and not busy:  # nothing else runs, so no task is needed
-                strand, do = questions.pop()
-                await _came(strand, do(), ready, later)
-                _heed_cancel()
-            for strand, do in questions:
-                busy[asyncio.ensure_future(do())] = strand
-            questions.clear()
-            if busy:
-                await _until_one_is_done(ready, busy, later)
-            if ready and busy:
-                await executor.keep()
-        if later:
-            await executor.keep()
-            raise min(later, key=lambda each: each.pause)
-    finally:
-        for task in busy:
-            task.cancel()
-        if busy:
-            await asyncio.gather(*busy, return_exceptions=True)
+        going.ready.append((root, None))
+    await going.advance()
     return root
 
 
-def _step_strand(
-    strand: Strand,
-    reply: Reply | Json,
-    executor: Executor,
-    ready: deque[tuple[Strand, Reply | Json]],
-    questions: list[_Question],
-) -> None:
-    """Give a strand its reply and handle its next request."""
-    request = strand.send(reply)
-    if request is None:
-        joined = strand.parent.joined_outcomes() if strand.parent else None
-        if strand.parent and joined is not None:
-            ready.append((strand.parent, joined))
-        _next_in_line(strand, ready)
-        return
-    key = strand.key(request.label)
-    if isinstance(request, Together):
-        strand.held.extend(strand.branch(key, request))
-        for _ in range(request.at_once or len(strand.held)):
-            _begin_one(strand, ready)
-        if not strand.children:
-            ready.append((strand, {}))
-        return
-    strand.asked = key, request
-    if not _look_up(strand, executor, ready, questions):
-        _next_in_line(strand, ready)
+@dataclass
+class _Drive:
+    """The strands of one drive: those with a reply, and those that ask for one."""
 
+    executor: Executor
+    ready: deque[tuple[Strand, Reply | Json]] = field(default_factory=deque)
+    questions: list[_Question] = field(default_factory=list)
+    later: list[Later] = field(default_factory=list)
 
-def _look_up(
-    strand: Strand,
-    executor: Executor,
-    ready: deque[tuple[Strand, Reply | Json]],
-    questions: list[_Question],
-) -> bool:
-    """Find the reply that a strand waits for, or ask for it. Return whether it goes on."""
-    if strand.asked is None:
-        return False
-    try:
-        recorded = executor.recall(*strand.asked)
-    except WaitsForPerson:
-        return False
-    if recorded is not None:
-        ready.append((strand, recorded))
-    else:
-        questions.append((strand, partial(executor.do, *strand.asked)))
-    return True
+    async def advance(self) -> None:
+        """Go on until every strand waits or has ended. Raises Later."""
+        busy: dict[asyncio.Task[Reply], Strand] = {}
+        try:
+            while self.ready or busy or self.questions:
+                while self.ready:
+                    self._step(*self.ready.popleft())
+                if len(self.questions) == 1 and not busy:  # nothing else runs, so no task is needed
+                    strand, do = self.questions.pop()
+                    await self._came(strand, do())
+                    _heed_cancel()
+                for strand, do in self.questions:
+                    busy[asyncio.ensure_future(do())] = strand
+                self.questions.clear()
+                if busy:
+                    done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        await self._came(busy.pop(task), task)
+                if self.ready and busy:
+                    await self.executor.keep()
+            if self.later:
+                await self.executor.keep()
+                raise min(self.later, key=lambda each: each.pause)
+        finally:
+            for task in busy:
+                task.cancel()
+            if busy:
+                await asyncio.gather(*busy, return_exceptions=True)
 
+    def _step(self, strand: Strand, reply: Reply | Json) -> None:
+        """Give a strand its reply and handle its next request."""
+        request = strand.send(reply)
+        if request is None:
+            joined = strand.parent.joined_outcomes() if strand.parent else None
+            if strand.parent and joined is not None:
+                self.ready.append((strand.parent, joined))
+            self._next_in_line(strand)
+            return
+        key = strand.key(request.label)
+        if isinstance(request, Together):
+            strand.held.extend(strand.branch(key, request))
+            for _ in range(request.at_once or len(strand.held)):
+                self._begin_one(strand)
+            if not strand.children:
+                self.ready.append((strand, {}))
+            return
+        strand.asked = key, request
+        if not self.look_up(strand):
+            self._next_in_line(strand)
 
-def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
-    """Start a waiting sibling instead of a strand that has ended or waits for a person."""
-    if strand.parent:
-        _begin_one(strand.parent, ready)
+    def look_up(self, strand: Strand) -> bool:
+        """Find the reply that a strand waits for, or ask for it. Return whether it goes on."""
+        if strand.asked is None:
+            return False
+        try:
+            recorded = self.executor.recall(*strand.asked)
+        except WaitsForPerson:
+            return False
+        if recorded is not None:
+            self.ready.append((strand, recorded))
+        else:
+            self.questions.append((strand, partial(self.executor.do, *strand.asked)))
+        return True
 
+    def _next_in_line(self, strand: Strand) -> None:
+        """Start a waiting sibling instead of a strand that has ended or waits for a person."""
+        if strand.parent:
+            self._begin_one(strand.parent)
 
-def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
-    if parent.held:
-        ready.append((parent.held.popleft(), None))
+    def _begin_one(self, parent: Strand) -> None:
+        if parent.held:
+            self.ready.append((parent.held.popleft(), None))
+
+    async def _came(self, strand: Strand, doing: Awaitable[Reply]) -> None:
+        """Give a finished reply to its strand."""
+        try:
+            self.ready.append((strand, await doing))
+        except WaitsForPerson:  # the strand waits until a person decides
+            self._next_in_line(strand)
+        except Later as wait:
+            self.later.append(wait)
 
 
 def _heed_cancel() -> None:
@@ -171,29 +179,3 @@ def _heed_cancel() -> None:
         task = asyncio.current_task()
         if task and task.cancelling():
             raise asyncio.CancelledError
-
-
-async def _until_one_is_done(
-    ready: deque[tuple[Strand, Reply | Json]],
-    busy: dict[asyncio.Task[Reply], Strand],
-    later: list[Later],
-) -> None:
-    """Wait for a reply; give each that has arrived to its strand."""
-    done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        await _came(busy.pop(task), task, ready, later)
-
-
-async def _came(
-    strand: Strand,
-    doing: Awaitable[Reply],
-    ready: deque[tuple[Strand, Reply | Json]],
-    later: list[Later],
-) -> None:
-    """Give a finished reply to its strand."""
-    try:
-        ready.append((strand, await doing))
-    except WaitsForPerson:  # the strand waits until a person decides
-        _next_in_line(strand, ready)
-    except Later as wait:
-        later.append(wait)

@@ -15,7 +15,7 @@ from django.db.models import F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.requests import Json, RunState
+from agents.core.requests import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.engine.commit import Commit, end_run
@@ -55,7 +55,10 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
             return None
         run.has_rejections = bool(vars(run).pop("rejected_before"))
         if not vars(run).pop("is_placed"):  # nothing runs under another workspace's rules
-            _stop_misplaced(run, at)
+            log.error("Run %s refers to another workspace and is stopped: run verify_audit", run.pk)
+            with Commit(run, at=at) as commit:
+                facts = {"stop_reason": MISPLACED}
+                end_run(commit, RunState.STOPPED, stop_reason=MISPLACED, facts=facts)
             return None
         run.heed(vars(run).pop("in_force"))
         with Commit(run, at=at, lease=lease) as commit:
@@ -88,12 +91,6 @@ _CLAIMABLE = CompiledSelect(
         .select_for_update(of=("self",))
     )
 )
-
-
-def _stop_misplaced(run: Run, at: datetime) -> None:
-    log.error("Run %s refers to another workspace and is stopped: run verify_audit", run.pk)
-    with Commit(run, at=at) as commit:
-        end_run(commit, RunState.STOPPED, stop_reason=MISPLACED, facts={"stop_reason": MISPLACED})
 
 
 @contextmanager
@@ -151,22 +148,22 @@ def release_runs() -> int:
     Their last claim is not counted: an ordered stop does not suggest that the run kills workers.
     """
     held = Run.objects.filter(lease_owner=OWNER, state=RunState.RUNNING).order_by("pk")
-    facts = {"why": "its worker was told to stop"}
-    count = 0
-    while queued := requeue_runs(held[:TOGETHER], facts=facts, uncounted=1):
-        count += queued
-    return count
+    return requeue_runs(held, why="its worker was told to stop", uncounted=1)
 
 
-def requeue_runs(runs: QuerySet[Run], *, facts: Json, uncounted: int = 0) -> int:
-    """Queue these running runs in one transaction, except locked ones. Return their number.
+def requeue_runs(runs: QuerySet[Run], *, why: str, uncounted: int = 0) -> int:
+    """Queue these running runs, except locked ones. Return their number.
 
     `uncounted` claims are taken off each run's count.
     """
-    with transaction.atomic():
-        locked = list(runs.select_for_update(skip_locked=True))
-        for run in locked:
-            attempts = run.attempts - uncounted
-            run.move(RunState.QUEUED, at=timezone.now(), facts=facts, attempts=attempts)
-            ring(run.pk)
-    return len(locked)
+    count = 0
+    while True:
+        with transaction.atomic():
+            locked = list(runs.select_for_update(skip_locked=True)[:TOGETHER])
+            for run in locked:
+                attempts, facts = run.attempts - uncounted, {"why": why}
+                run.move(RunState.QUEUED, at=timezone.now(), facts=facts, attempts=attempts)
+                ring(run.pk)
+        if not locked:
+            return count
+        count += len(locked)

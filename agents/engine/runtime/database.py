@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from threading import Lock, local
+from threading import Lock, Thread, local
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, connections
@@ -203,6 +203,22 @@ def close_connections(patience: float = LONGEST_CALL) -> bool:
     return all(closed)
 
 
+def in_own_thread(name: str, work: Callable[..., T], *args: Any) -> Future[T]:
+    """Run `work` in a thread of its own, which the end of a process does not wait for."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(work(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return done
+
+
 # Short database work for the event loop, in a small pool of threads, retried where needed.
 
 
@@ -228,15 +244,11 @@ def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -
         try:
             return work(*args)
         except OperationalError as error:
-            if not _is_transient(error):
+            state = getattr(error.__cause__, "sqlstate", None)
+            if state not in _TRANSIENT and "locked" not in str(error):
                 raise
             time.sleep(0.05 * attempt)
     return work(*args)
-
-
-def _is_transient(error: OperationalError) -> bool:
-    state = getattr(error.__cause__, "sqlstate", None)
-    return state in _TRANSIENT or "locked" in str(error)
 
 
 # Jobs that people ask for on pages.

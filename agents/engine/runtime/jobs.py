@@ -4,8 +4,6 @@ A job only says "look at this run". It may come twice, late or never: `run_once`
 row, and the sweep rings again for a run without a job.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
@@ -44,9 +42,11 @@ class Jobs:
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
         # No queueing lock: an existing job may be fetched before the caller commits and find
         # nothing. A superfluous job finds nothing either, but costs little.
-        with _django_errors():
+        try:
             job = _app.configure_task(TASK, queue=QUEUE, schedule_at=at)
             job.defer(run_id=str(run_id))
+        except ConnectorException as error:  # as Django's, so that the transaction is retried
+            raise OperationalError(str(error.__cause__ or error)) from error.__cause__
 
     def hasten(self) -> None:
         # Their jobs exist, for later. Nothing announces them: a worker looks every second.
@@ -62,12 +62,3 @@ class Jobs:
             run=Cast(OuterRef("pk"), CharField())
         )
         return runs.filter(~Exists(for_run))
-
-
-@contextmanager
-def _django_errors() -> Iterator[None]:
-    """Raise database errors as Django's, so that the engine retries the transaction."""
-    try:
-        yield
-    except ConnectorException as error:
-        raise OperationalError(str(error.__cause__ or error)) from error.__cause__

@@ -301,7 +301,8 @@ def measure_database(*, at: datetime) -> bool:
     if DatabaseSize.objects.filter(day=at.date()).exists():
         return False
     size, limit = _sizes()
-    here, archived = _count_runs()
+    counted = Run.objects.aggregate(all=Count("pk"), archived=Count("archived_at"))
+    here, archived = counted["all"] - counted["archived"], counted["archived"]
     lately = Run.objects.filter(created_at__gt=at - _LATELY)
     first = lately.aggregate(first=Min("created_at"))["first"] or at
     day_runs = round(lately.count() / max(1.0, (at - first) / timedelta(days=1)))
@@ -317,12 +318,6 @@ def measure_database(*, at: datetime) -> bool:
     DatabaseSize.objects.bulk_create([size_row], ignore_conflicts=True)
     DatabaseSize.objects.filter(day__lt=at.date() - _LATELY).delete()
     return True
-
-
-def _count_runs() -> tuple[int, int]:
-    """Return the number of runs with events here, and of archived runs."""
-    counts = Run.objects.aggregate(all=Count("pk"), archived=Count("archived_at"))
-    return counts["all"] - counts["archived"], counts["archived"]
 
 
 def days_left(*, size: int, limit: int | None, growth: int) -> float | None:

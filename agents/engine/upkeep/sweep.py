@@ -19,7 +19,7 @@ from agents.core.reviews import OutcomeUnknown
 from agents.db.sqlite import keep_statistics
 from agents.engine.commit import Commit
 from agents.engine.deciders import climb
-from agents.engine.lease import TOGETHER, requeue_runs
+from agents.engine.lease import requeue_runs
 from agents.engine.redaction import redact_for
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.dispatch import ring, unheard
@@ -104,11 +104,7 @@ def _climb() -> int:
 def _requeue_abandoned() -> int:
     """Queue runs whose worker went quiet: its lease ran out by the database's clock."""
     gone = Run.objects.filter(state=RunState.RUNNING, lease_ends_at__lt=Now())
-    facts = {"why": "its worker went quiet"}
-    count = 0
-    while queued := requeue_runs(gone.order_by("lease_ends_at", "pk")[:TOGETHER], facts=facts):
-        count += queued
-    return count
+    return requeue_runs(gone.order_by("lease_ends_at", "pk"), why="its worker went quiet")
 
 
 def _requeue_decided() -> int:

@@ -63,7 +63,8 @@ class Listener:
 
     async def _listen(self) -> None:
         """Take jobs until told to stop or until the listening connection is lost."""
-        app = App(connector=_connector())
+        queue = PsycopgConnector(kwargs=connector_params(), min_size=1, max_size=CONNECTIONS)
+        app = App(connector=queue)
         app.job_manager = _Jobs(app.connector)
         app.task(name=TASK, queue=QUEUE)(self._take_job)
         try:
@@ -106,11 +107,8 @@ class Listener:
 
         Each run has a job, so each gets a slot; a job whose run was taken starts another.
         """
-        run = (
-            UUID(run_id)
-            if len(self.active_runs.drives) < int(worker.slots() * worker.SHARE)
-            else await self._choose()
-        )
+        has_room = len(self.active_runs.drives) < int(worker.slots() * worker.SHARE)
+        run = UUID(run_id) if has_room else await self._choose()
         # Shielded: if the queue is lost, its jobs are cancelled, but the runs go on: they have
         # their own leases.
         while run and not await asyncio.shield(self.active_runs.start(run)):
@@ -145,10 +143,6 @@ class Listener:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)
         return self.stop.is_set()
-
-
-def _connector() -> PsycopgConnector:
-    return PsycopgConnector(kwargs=connector_params(), min_size=1, max_size=CONNECTIONS)
 
 
 async def _retry_stalled(app: App) -> None:

@@ -60,10 +60,8 @@ async def work(*, once: bool = False, beside: SideTask | None = None) -> bool:
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-    working, stopping = (
-        asyncio.create_task(_work(stop, once=once, beside=beside)),
-        asyncio.create_task(stop.wait()),
-    )
+    working = asyncio.create_task(_work(stop, once=once, beside=beside))
+    stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     longest = settings.OPSCONSOLE_DRAIN_SECONDS + ENDING if stop.is_set() else None
