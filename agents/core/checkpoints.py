@@ -4,8 +4,9 @@ The first two are claims of a model. Unreadable ones never count as good news: a
 commitment and an unreadable assessment are triggers of their own (SVC-Q2, SVC-Q8).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from agents.core.json_forms import BadJson, is_hidden, parse
 from agents.core.requests import Json
@@ -48,34 +49,24 @@ def read_commitment(text: str) -> Commitment:
     All or nothing: one value of the wrong kind discards the whole.
     """
     try:
-        reply = object_in(text)
-        return Commitment(
-            interpretation=text_of(reply, "interpretation"),
-            scope_in=_texts(reply, "scope_in"),
-            scope_out=_texts(reply, "scope_out"),
-            approach=text_of(reply, "approach"),
-            predicted_output=text_of(reply, "predicted_output"),
-            confidence=text_of(reply, "confidence") or "medium",
-            assumptions=_texts(reply, "assumptions"),
-            given=True,
-        )
+        parts = _parts_of(Commitment, object_in(text))
     except UnreadableReply:
         return Commitment()
+    return Commitment(**{**parts, "confidence": parts["confidence"] or "medium"}, given=True)
 
 
 def read_assessment(text: str) -> Assessment:
     """Return the assessment in a reply; an unreadable one has met no commitment."""
     try:
-        reply = object_in(text)
-        return Assessment(
-            met_commitment=_flag(reply, "met_commitment"),
-            deviations=_texts(reply, "deviations"),
-            concerns=_texts(reply, "concerns"),
-            unexpected=_texts(reply, "unexpected"),
-            readable=True,
-        )
+        return Assessment(**_parts_of(Assessment, object_in(text)), readable=True)
     except UnreadableReply:
         return Assessment()
+
+
+def _parts_of(kind: type[Commitment | Assessment], reply: Mapping[str, Json]) -> dict[str, Any]:
+    """Return a reply's values for all fields but the last, which is ours. Raises Unreadable."""
+    readers: dict[Any, Callable[..., Any]] = {str: text_of, bool: _flag, tuple[str, ...]: _texts}
+    return {one.name: readers[one.type](reply, one.name) for one in fields(kind)[:-1]}
 
 
 def object_in(text: str) -> dict[str, Json]:

@@ -304,11 +304,8 @@ def _named_value(named: re.Match[str]) -> Iterator[_Span]:
     has_digit, is_strong = bool(_DIGIT.search(value)), bool(_STRONG.search(value))
     is_equated, is_password = "=" in named["sign"], bool(named["password"])
     if named["sign"].lower() in ("", "is", "ist"):
-        is_secret = (
-            len(value) >= (6 if is_password else 12)
-            and has_digit
-            and bool(_ANY_LETTER.search(value))
-        )
+        is_long = len(value) >= (6 if is_password else 12)
+        is_secret = is_long and has_digit and bool(_ANY_LETTER.search(value))
     elif is_password:
         is_secret = len(value) >= (4 if has_digit else 8 if is_strong or is_equated else 12)
     else:

@@ -144,17 +144,6 @@ def one_of(branches: Iterable[Json]) -> Json:
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
-def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None) -> Json:
-    """Return the schema of a tool's arguments; null stands for an omitted one.
-
-    `only` are arguments with a single allowed value.
-    """
-    properties = {name: _argument(kind) for name, kind in spec.items()}
-    for name in spec.keys() & (only or {}).keys():
-        properties[name] = {"type": "integer", "enum": [(only or {})[name]]}
-    return exact_object(**properties)
-
-
 def _argument(kind: str) -> Json:
     # An unknown kind passes here as text: reading the proposal refuses its value.
     schema = _KINDS.get(kind.removesuffix("?"), TEXT)
@@ -289,7 +278,6 @@ class TypedArguments(Protocol):
 
     def read(self, given: Json) -> Any:
         """Return them typed. Raises ValueError if they are not the tool's."""
-        ...
 
     @property
     def description(self) -> str: ...
@@ -301,7 +289,6 @@ class TypedArguments(Protocol):
 
     def fits_but_for_names(self, given: Json) -> bool:
         """Tell whether the arguments fit, or only names do not, whose values are reviewed later."""
-        ...
 
 
 # argument -> int | compat_0_2.AMOUNT | str | str?, or as a desk declares them
@@ -410,9 +397,15 @@ def _tool(reply: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) 
 
 
 def args_schema(spec: ArgSpec, *, only: Mapping[str, Json] | None = None) -> Json:
-    """Return the JSON schema of a tool's arguments; `only` are those with a single value."""
+    """Return the JSON schema of a tool's arguments; null stands for an omitted one.
+
+    `only` are those with a single value.
+    """
     if isinstance(spec, Mapping):
-        return arguments(spec, only=only)
+        properties = {name: _argument(kind) for name, kind in spec.items()}
+        for name in spec.keys() & (only or {}).keys():
+            properties[name] = {"type": "integer", "enum": [(only or {})[name]]}
+        return exact_object(**properties)
     known = spec.schema["properties"]
     bound = {name: word(value) for name, value in (only or {}).items() if name in known}
     return {**spec.schema, "properties": {**known, **bound}} if bound else spec.schema

@@ -164,9 +164,6 @@ def plain_amount(minor: int, currency: str) -> str:
     return f"{Decimal(minor).scaleb(-digits):.{digits}f}"
 
 
-_NESTED = (dict, list)
-
-
 def to_model_units(value: Json) -> Json:
     """Return `value` in the units of models and the reference: 120000 minor as 1200.0."""
     if isinstance(value, dict):
@@ -175,7 +172,7 @@ def to_model_units(value: Json) -> Json:
             if key.endswith("_minor") and isinstance(item, int):
                 converted[key.removesuffix("_minor") + "_usd"] = item / 100
             else:
-                converted[key] = to_model_units(item) if isinstance(item, _NESTED) else item
+                converted[key] = to_model_units(item)
         return converted
     if isinstance(value, list):
         return [to_model_units(item) for item in value]

@@ -96,7 +96,8 @@ def homoglyph_warnings(text: str) -> Iterator[str]:
         scripts = sorted({script for char in word if (script := _script(char))})
         if hidden:
             points = ", ".join(f"U+{ord(char):04X}" for char in dict.fromkeys(hidden))
-            yield f"“{_bare(word)}” holds characters that are not shown: {points}."
+            bare = "".join(char for char in word if not _is_blank(char))
+            yield f"“{bare}” holds characters that are not shown: {points}."
         elif len(scripts) > 1:
             yield f"“{word}” mixes letters of different scripts: {' and '.join(scripts)}."
 
@@ -137,7 +138,3 @@ def _script(char: str) -> str:
         return ""
     first = unicodedata.name(char, "").partition(" ")[0]
     return first.capitalize() if first in (*_SCRIPTS, *_DRESSED) else ""
-
-
-def _bare(word: str) -> str:
-    return "".join(char for char in word if not _is_blank(char))

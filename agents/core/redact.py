@@ -57,7 +57,6 @@ class Namer(Protocol):
 
     def hide(self, text: str) -> str:
         """Return a text of the same length with known names blanked out."""
-        ...
 
 
 class _Finder(NamedTuple):
@@ -104,7 +103,8 @@ def mask_json(
     kinds = tuple(kind for kind, treatment in redaction.items() if treatment != OFF)
     named = [kind for kind in kinds if redaction[kind] == NAME] if namer else []
     finders = _finders(kinds, tuple(kept), tuple(ours))
-    return _mask_json(value, _Masker(finders, namer, named, ours))
+    masker = _Masker(finders, namer, named, ours)
+    return _map_texts(value, lambda text: _mask(text, masker))
 
 
 def masks_in(value: Json) -> Iterator[tuple[str, str]]:
@@ -192,22 +192,6 @@ def _read(read: Callable[[str], Reading], text: str, masker: _Masker) -> Reading
     reading = read(text)
     hidden = masker.namer.hide(reading.text) if masker.namer else reading.text
     return reading if hidden is reading.text else replace(reading, text=hidden)
-
-
-def _mask_json(value: Json, masker: _Masker) -> Json:
-    if isinstance(value, str):
-        return _mask(value, masker)
-    if isinstance(value, list | tuple):
-        return [_mask_json(item, masker) for item in value]
-    if isinstance(value, dict):
-        masked: dict[str, Json] = {}
-        seen = Counter[str]()
-        for name, item in value.items():
-            key = _mask(name, masker)
-            seen[key] += 1  # two addresses with one mask stay two
-            masked[f"{key} ({seen[key]})" if seen[key] > 1 else key] = _mask_json(item, masker)
-        return masked
-    return value
 
 
 def _replace_found(text: str, reading: Reading, finder: _Finder, masker: _Masker) -> str:
@@ -432,5 +416,11 @@ def _map_texts(value: Json, change: Callable[[str], str]) -> Json:
     if isinstance(value, list | tuple):
         return [_map_texts(item, change) for item in value]
     if isinstance(value, dict):
-        return {change(name): _map_texts(item, change) for name, item in value.items()}
+        changed: dict[str, Json] = {}
+        seen = Counter[str]()
+        for name, item in value.items():
+            key = change(name)
+            seen[key] += 1  # two addresses with one mask stay two
+            changed[f"{key} ({seen[key]})" if seen[key] > 1 else key] = _map_texts(item, change)
+        return changed
     return value

@@ -110,15 +110,12 @@ class Border(Protocol):
 
     def resolve(self, value: Json) -> Json:
         """Return the input of desk code: values instead of the run's own names."""
-        ...
 
     def name(self, value: Json) -> Json:
         """Return desk code's output for storing and comparing: names instead of values."""
-        ...
 
     def unknown_in(self, value: Json) -> Iterator[tuple[str, str]]:
         """Yield what stands for a value that the run does not know, after its field."""
-        ...
 
 
 class Open:

@@ -63,10 +63,8 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except steps.Blocked as block:
-            counted = (
-                block.counted(notes) if brief.question_version >= steps.FROM_VERSION else block
-            )
-            row = counted.put_to_agent(notes, limits, row=row)
+            is_now = brief.question_version >= steps.FROM_VERSION
+            row = (block.counted(notes) if is_now else block).put_to_agent(notes, limits, row=row)
             undone = undone or (block if _is_undone(block, brief, notes) else None)
             continue
         except steps.NoReply as end:

@@ -151,7 +151,8 @@ def _changes_in(
     if not isinstance(how, Mapping):
         yield name, hint, how
         return
-    own = _hints_of(hint)
+    is_object = is_dataclass(hint) and hint is not Money
+    own = get_type_hints(hint, include_extras=True) if is_object else {}
     unknown = sorted(set(how) - set(own))
     if unknown or not how:
         what = (
@@ -177,12 +178,6 @@ def _is_ordered(*values: Any) -> bool:
 
 def _choices_of(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Literal else ()
-
-
-def _hints_of(hint: Any) -> dict[str, Any]:
-    """Return the types of an object's fields; {} if it is not an object."""
-    is_object = is_dataclass(hint) and hint is not Money
-    return get_type_hints(hint, include_extras=True) if is_object else {}
 
 
 def bare_type(hint: Any) -> Any:

@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from agents.core.checkpoints import CONTINUE, HALT, REORIENT, Verdict
 from agents.core.json_forms import parse
 from agents.core.money import to_model_units
 from agents.core.requests import Json
@@ -287,7 +288,7 @@ def _without_scenario(role: str, inputs: Json) -> str:
     if role == "worker" or inputs.get("answer_as") == "action":
         return json.dumps({"kind": "final", "answer": ONLY_SCENARIOS})
     if role == "judge":
-        return json.dumps(_verdict("halt", ONLY_SCENARIOS))
+        return json.dumps(Verdict(HALT, reason=ONLY_SCENARIOS).as_json())
     return ONLY_SCENARIOS
 
 
@@ -343,15 +344,11 @@ def _judge(demo: Sequence[Any], inputs: Json, today: date) -> Json:
     mine = [one for one in demo if isinstance(one, Judge) and one.step == inputs["step"]]
     if mine and not _is_corrected(inputs):
         first = mine[0]
-        return _verdict(first.verdict, first.reason, first.correction, first.question)
+        return Verdict(first.verdict, first.correction, first.question, first.reason).as_json()
     if inputs.get("triggers"):
-        return _verdict("reorient", inputs["triggers"][0], "Say only what the facts say.")
-    return _verdict("continue", "The output is what the step asks for.")
-
-
-def _verdict(word: str, reason: str, correction: str = "", question: str = "") -> Json:
-    words = {"correction": correction, "question": question, "reason": reason}
-    return {"verdict": word, **words}
+        advice = "Say only what the facts say."
+        return Verdict(REORIENT, advice, reason=inputs["triggers"][0]).as_json()
+    return Verdict(CONTINUE, reason="The output is what the step asks for.").as_json()
 
 
 _OF_STEP = {"committer": _commit, "executor": _execute, "assessor": _assess, "judge": _judge}

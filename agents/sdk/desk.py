@@ -358,8 +358,15 @@ class Desk:
         known = had.get("patterns", {})
         patterns = {name: _renewed(own, known.get(name, {})) for name, own in self.patterns.items()}
         patterns |= {name: known[name] for name in known if name not in WITH_PART}
-        if self.calls:
-            patterns["supervisor"] = {**_of_calls(self.calls), **patterns.get("supervisor", {})}
+        if most := self.calls:
+            # As many tokens per call as any run, and as many steps for blocks and its answer.
+            own = {
+                "max_steps": most + Limits.max_steps - Limits.max_tool_calls,
+                "max_tool_calls": most,
+                "tool_calls": {ANY_TOOL: most},
+                "max_tokens": most * Limits.max_tokens // Limits.max_tool_calls,
+            }
+            patterns["supervisor"] = {**own, **patterns.get("supervisor", {})}
         return {
             "rules": self.console_rules + list(self.rules),
             "tools": list(self.tools),
@@ -408,15 +415,12 @@ class Desk:
         goal: str,
         expect: str,
         demo: Sequence[Any] = (),
-        ends: str = "",
         pattern: str = "supervisor",
         workflow: str = "",
         key: str = "",
-        off: Collection[str] = (),
-        two_above: Money | None = None,
-        is_first: bool = False,
+        **more: Any,
     ) -> None:
-        """Declare a scenario with what is declared above it.
+        """Declare a scenario with what is declared above it; `more` are columns of Scenario.
 
         Raises TypeError for a pattern that the desk does not offer, a line that the pattern's
         models cannot send, and a call that no tool accepts.
@@ -426,15 +430,14 @@ class Desk:
         if not subject and pattern != "orchestrator":
             raise TypeError(f"scenario {title!r}: say which {self.subject.kind} it is about")
         if pattern == "workflow" and workflow not in self.workflows:
-            known = ", ".join(self.workflows) or "none"
-            raise TypeError(f"scenario {title!r}: no workflow {workflow!r}; there are {known}")
+            there = ", ".join(self.workflows) or "none"
+            raise TypeError(f"scenario {title!r}: no workflow {workflow!r}; there are {there}")
         names = [*self.specialists] if pattern == "routing" else [*self.sources]
         for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
             self._check_line(title, line)
-        key = key or f"{self.name}/{len(self.scenarios)}"
-        about = (title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
-        case = Scenario(*about, two_above, is_first)
-        self.scenarios.append(case)
+        known = {"pattern": pattern, "workflow": workflow, **more}
+        known["key"] = key or f"{self.name}/{len(self.scenarios)}"
+        self.scenarios.append(Scenario(title, subject, goal, expect, demo, **known))
 
     @property
     def sections(self) -> dict[str, list[Scenario]]:
@@ -475,20 +478,6 @@ class Desk:
         known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
         rules = [rule for rule in self.rules.values() if rule.concerns(tool)]
         return [ruling for rule in rules if (ruling := rule.ruling(tool, args, **known))]
-
-
-def _of_calls(most: int) -> dict[str, Json]:
-    """Return the limits of a run with so many different calls.
-
-    It gets as many tokens per call as any run, and as many steps for blocks and its answer. The
-    cost limit of its models is unchanged.
-    """
-    return {
-        "max_steps": most + Limits.max_steps - Limits.max_tool_calls,
-        "max_tool_calls": most,
-        "tool_calls": {ANY_TOOL: most},
-        "max_tokens": most * Limits.max_tokens // Limits.max_tool_calls,
-    }
 
 
 def _renewed(own: dict[str, Json], held: Mapping[str, Json]) -> dict[str, Json]:

@@ -79,14 +79,6 @@ class DeskSource:
         return has_found and (self.valid is None or self.valid(result))
 
 
-def fields_fit(kinds: Mapping[str, Callable[[Json], bool]]) -> Callable[[Json], bool]:
-    """Return a check of what a source found, by its fields.
-
-    An absent field is missing data; one of another kind is a broken reply.
-    """
-    return lambda found: all(fits(found[name]) for name, fits in kinds.items() if name in found)
-
-
 def is_count(value: Json) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and value >= 0

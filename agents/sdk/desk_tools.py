@@ -156,11 +156,6 @@ def with_executor(after: str, more: Mapping[str, Any]) -> str:
     return f"{after.removesuffix('.')} ({executor_in_words(more.get('server', ''))})."
 
 
-def told_of(function: Callable[..., Any], title: str) -> str:
-    """Return a function's description for models: the first line of its docstring, or its title."""
-    return (getdoc(function) or title).partition("\n")[0]
-
-
 @dataclass(frozen=True)
 class DeskCall:
     """The context of a tool's call, besides its arguments."""
@@ -226,8 +221,8 @@ class DeskTool:
 
     @property
     def description(self) -> str:
-        """Return its description for models."""
-        return told_of(self.function, self.title)
+        """Return its description for models: the first line of its docstring, or its title."""
+        return (getdoc(self.function) or self.title).partition("\n")[0]
 
     @property
     def brief(self) -> str:

@@ -82,7 +82,6 @@ class Asked(Protocol):
     @property
     def tool(self) -> str:
         """Return the tool of the action; "" for an answer."""
-        ...
 
     @property
     def args(self) -> Any:
@@ -90,81 +89,65 @@ class Asked(Protocol):
 
         For an answer, if a rule is about it: its `words`.
         """
-        ...
 
     @property
     def given(self) -> Json:
         """Return these arguments as stored, with names for masked values."""
-        ...
 
     @property
     def limits(self) -> Any:
         """Return the policy's limits of the desk, typed."""
-        ...
 
     @property
     def fetched(self) -> Any:
         """Return the answer of `@desk.fetch`."""
-        ...
 
     @property
     def locks(self) -> bool:
         """Tell whether `@desk.fetch` is to lock the row that a call takes from."""
-        ...
 
     @property
     def at(self) -> datetime:
         """Return the time of the review."""
-        ...
 
     @property
     def before(self) -> EarlierReview | None:
         """Return the review on which this one rests; None: the call is new."""
-        ...
 
     @property
     def goals(self) -> Sequence[str]:
         """Return the goals of the run, and of those that it continues."""
-        ...
 
     @property
     def advice(self) -> Sequence[str]:
         """Return people's reasons for sending a proposal back."""
-        ...
 
     @property
     def accepted(self) -> tuple[str, ...]:
         """Return the SHA-256 of each text that a workflow's supervision accepted."""
-        ...
 
     def made(self, tool: str) -> Sequence[MadeCall]:
         """Return the calls of a tool by this run and those that it repeats, oldest first."""
-        ...
 
     def read(self, tool: str) -> Sequence[Json]:
         """Return a tool's answers in this run, oldest first."""
-        ...
 
     @property
     def book(self) -> int:
         """Return the run's book: in a demo each launch has its own."""
-        ...
 
     @property
     def today(self) -> date:
         """Return the day of the review (UTC)."""
-        ...
 
     @property
     def ahead(self) -> Any:
         """Return the answer of `@desk.lookup`."""
-        ...
 
     def count(
         self, tool: str, *, days: int, by: By = ..., unattended: bool = ..., **like: Any
     ) -> int:
         """Return how often a tool took effect, or may have."""
-        ...
 
     def sum(
         self,
@@ -177,30 +160,24 @@ class Asked(Protocol):
         **like: Any,
     ) -> Money:
         """Return the sum that a tool's calls moved in one currency."""
-        ...
 
     def last(self, tool: str, *, days: int, by: By = ..., **like: Any) -> date | None:
         """Return the day (UTC) of its newest call, or None."""
-        ...
 
     def unattended_today(self, currency: str) -> Mapping[str, int]:
         """Return today's payments without a person, of the "launcher" and the "workspace".
 
         In minor units; empty where nothing was sent for.
         """
-        ...
 
     def origin(self, argument: str, *also: str) -> Origin:
         """Return who named an argument's value; `also` are other names for it."""
-        ...
 
     def parts(self, argument: str) -> Sequence[Any]:
         """Return the links, addresses, account numbers and amounts of a text: `TextPart`."""
-        ...
 
     def outside(self) -> tuple[str, ...]:
         """Return the outsiders' texts that the run has read, newest last."""
-        ...
 
 
 def parts_of(value: Any, given: Json) -> list[Any]:
@@ -309,13 +286,11 @@ def _day(value: date) -> re.Pattern[str]:
 
 
 def _short_key(number: str, called: str) -> re.Pattern[str]:
-    words = "|".join(map(re.escape, [*_OF_KEYS, *filter(_is_noun, called.split("_"))]))
+    # In "from 9 to 13" an argument `to` names nothing.
+    nouns = [word for word in called.split("_") if len(word) > len("to")]
+    words = "|".join(map(re.escape, [*_OF_KEYS, *nouns]))
     beside = rf"(?:#|(?<![^\W_])(?:{words})[\s.:=#]{{1,3}}){number}(?![\w-]|[.,:/]\d)"
     return re.compile(rf"{beside}|[\"'“‘„«]{number}[\"'”’“»]", re.IGNORECASE)
-
-
-def _is_noun(word: str) -> bool:
-    return len(word) > len("to")  # in "from 9 to 13" an argument `to` names nothing
 
 
 def _whole(words: str) -> re.Pattern[str]:
@@ -473,21 +448,16 @@ def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
     """
     if type(observed) is not type(most) or unit_of_value(observed) != unit_of_value(most):
         raise TypeError(f"{observed!r} is not measured as {most!r} is")
-    held = {
-        "observed": measured_value(observed),
-        "limit": measured_value(most),
-        "unit": unit_of_value(most),
-    }
+    measured = {"observed": observed, "limit": most}
     if observed <= most:
         sentence = f"{what} {show(observed)}, within the automatic limit of {show(most)}."
-        return Ruling(RulingKind.APPROVE, f"within_{reason}", sentence, 15, **held)
-    return Ruling(
-        RulingKind.ESCALATE,
+        return approve(f"within_{reason}", sentence, risk=15, **measured)
+    return escalate(
         reason,
         f"{what} {show(observed)}, over the automatic limit of {show(most)}.",
         risk=min(90, 40 + 30 * (int(observed) - int(most)) // max(int(most), 1)),
         flip=f"{show(most)} or less would have been approved automatically.",
-        **held,
+        **measured,
     )
 
 

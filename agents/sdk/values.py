@@ -1,7 +1,7 @@
 """Values with a unit, the typed values of a desk, and the display of any value."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from datetime import date
 from decimal import Decimal
@@ -35,7 +35,7 @@ from agents.core.money import (
     plain_amount,
     with_unit,
 )
-from agents.core.redact import has_name
+from agents.core.redact import has_name, texts_in
 from agents.core.requests import Json
 
 Names: TypeAlias = tuple[str, ...]
@@ -375,7 +375,7 @@ class Arguments:
         for name, value in given.items():
             if json.dumps(value, sort_keys=True) != json.dumps(written[name], sort_keys=True):
                 raise BadArguments(f"{name}: it is written {written[name]!r}")
-            if not all(map(is_readable, _texts(value))):
+            if not all(is_readable(text) for _, text in texts_in(value)):
                 what = "a text is blank, too long, or holds characters that hide others"
                 raise BadArguments(f"{name}: {what}")
         return args
@@ -404,15 +404,15 @@ def flat_specs(arguments: Arguments) -> dict[str, str]:
 
     An amount `…_minor` is `…_usd` there. Raises TypeError for other types.
     """
-    return dict(_flat(arguments.tool, *one) for one in arguments.hints.items())
-
-
-def _flat(tool: str, name: str, hint: Any) -> tuple[str, str]:
-    if hint in _FLAT:
-        return name, _FLAT[hint]
-    if not any(isinstance(one, MinorOf) for one in getattr(hint, "__metadata__", ())):
-        raise TypeError(f"{tool}: {name} is no whole number, amount or text")
-    return name.removesuffix("_minor") + f"_{AMOUNT}", AMOUNT
+    specs = dict[str, str]()
+    for name, hint in arguments.hints.items():
+        if hint in _FLAT:
+            specs[name] = _FLAT[hint]
+        elif any(isinstance(one, MinorOf) for one in getattr(hint, "__metadata__", ())):
+            specs[name.removesuffix("_minor") + f"_{AMOUNT}"] = AMOUNT
+        else:
+            raise TypeError(f"{arguments.tool}: {name} is no whole number, amount or text")
+    return specs
 
 
 _FLAT: Mapping[Any, str] = {int: "int", str: "str", str | None: "str?"}
@@ -526,17 +526,6 @@ def _describe(schema: Json) -> str:
         return f"list of {_describe(schema['items'])}"
     names = ", ".join(schema.get("properties", ()))
     return names or str(schema.get("format", schema["type"]))
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
 
 
 # Facts and limits as JSON and back, by the types that a desk declares.
