@@ -9,14 +9,3 @@ from agents.publishing.versions import publish_policy
 from agents.requests.deciding import decide
 from agents.runs.launching import LaunchOptions, launch
 from agents.shell.refusal import Refused
-
-__all__ = [
-    "Decision",
-    "LaunchOptions",
-    "Refused",
-    "add_member",
-    "decide",
-    "ensure_demo_workspace",
-    "launch",
-    "publish_policy",
-]

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -128,7 +127,9 @@ class Hub:
     async def _watch_while_watched(self) -> None:
         number: int | None = None
         rest = _REST
-        async with _listening(self._hear):
+        is_told = connection.vendor == "postgresql"  # SQLite announces nothing
+        listening = asyncio.create_task(_listen(self._hear)) if is_told else None
+        try:
             while self._viewers:
                 is_due = await self._pause(rest)
                 try:
@@ -140,6 +141,9 @@ class Hub:
                     log.warning("Live updates could not be read (%s); trying again", error)
                     number = None
                     await self._read(connections.close_all)
+        finally:
+            if listening:
+                listening.cancel()
         await self._read(connections.close_all)
 
     def _hear(self) -> None:
@@ -149,8 +153,9 @@ class Hub:
     async def _pause(self, rest: float) -> bool:
         """Wait for a commit, a new viewer or the tick. Return False for a new viewer alone."""
         await asyncio.sleep(rest)
+        tick = _SQLITE_TICK if connection.vendor == "sqlite" else _POSTGRES_TICK
         try:
-            async with asyncio.timeout(_tick()):
+            async with asyncio.timeout(tick):
                 await self._wake.wait()
         except TimeoutError:
             self._told = True
@@ -200,11 +205,6 @@ class Hub:
 # Commits of any process wake the hub; no data is passed.
 
 
-def _tick() -> float:
-    """Return how many seconds to wait for a wake before asking the database."""
-    return _SQLITE_TICK if connection.vendor == "sqlite" else _POSTGRES_TICK
-
-
 def _change_number() -> int | None:
     """Return a number that other connections' commits change, or None without SQLite.
 
@@ -217,18 +217,8 @@ def _change_number() -> int | None:
         return int(cursor.fetchone()[0])
 
 
-@asynccontextmanager
-async def _listening(hear: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `hear` at each notification during the block; SQLite has none."""
-    task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
-    try:
-        yield
-    finally:
-        if task:
-            task.cancel()
-
-
 async def _listen(hear: Callable[[], None]) -> None:
+    """Call `hear` at each notification."""
     where = connection.get_connection_params()
     for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
         where.pop(ours, None)

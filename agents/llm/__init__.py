@@ -6,19 +6,12 @@ command, and pages never ask.
 
 from django.conf import settings
 
-from agents.llm.servers import ModelAnswer, ModelFailed, Question, ToolOffer, address, is_demo
-
-__all__ = [
-    "ModelAnswer",
-    "ModelFailed",
-    "Question",
-    "ToolOffer",
-    "address",
-    "ask",
-    "close",
-    "is_demo",
-    "model_of",
-]
+from agents.llm.servers import ModelAnswer as ModelAnswer
+from agents.llm.servers import ModelFailed as ModelFailed
+from agents.llm.servers import Question as Question
+from agents.llm.servers import ToolOffer as ToolOffer
+from agents.llm.servers import address as address
+from agents.llm.servers import is_demo as is_demo
 
 
 def model_of(question: Question) -> str:

@@ -36,7 +36,7 @@ class DemoModel(httpx2.AsyncBaseTransport):
             reply = demo_reply(name, inputs)
         except NeverAnswers:
             await asyncio.Event().wait()  # never set: the caller's deadline ends it
-        await pause(_seconds_to_write(reply))
+        await pause(min(2.0, 0.6 + len(reply) / 400))  # seconds, as a small real model takes
         return httpx2.Response(200, json=_completion(reply, request=request.content))
 
 
@@ -83,11 +83,6 @@ def _script_of(desk: Desk, goal: str, pattern: str) -> tuple[Sequence[Any], _Nam
 async def pause(seconds: float) -> None:
     """Wait, at the demo's pace; in its past a set clock goes on instead."""
     await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * seconds)
-
-
-def _seconds_to_write(text: str) -> float:
-    """Return the seconds that a small real model takes for a text: from 0.6 to 2."""
-    return min(2.0, 0.6 + len(text) / 400)
 
 
 def _completion(text: str, *, request: bytes) -> Json:

@@ -16,7 +16,7 @@ from agents.llm.prompts import prompt_with_tools
 from agents.llm.reply import Completion
 from agents.llm.servers import ModelFailed, Question, ToolOffer
 
-_FINAL = "final_answer"
+_FINAL, _OF_FINAL = "final_answer", {"kind": "says", "text": "answer"}
 _READY = "report_ready"
 _NAMESPACE = "functions."  # a prefix of some models before a tool's name
 _MOST_ENCODED = 3  # times that arguments are encoded as text within a text
@@ -151,10 +151,7 @@ def _proposal(call: "_WrittenCall", tools: Mapping[str, Json]) -> str:
     args = fit(_decoded(args), tools.get(str(name), {}), is_untyped=call.is_untyped)
     if name != _FINAL:
         return _written({"kind": "tool", "name": name, "args": args}, tools)
-    known, values = (
-        {"kind": "says", "text": "answer"},
-        args if isinstance(args, dict) else {"": args},
-    )
+    known, values = _OF_FINAL, args if isinstance(args, dict) else {"": args}
     return _written({"kind": "final", **{known.get(k, f"{k}?"): values[k] for k in values}}, tools)
 
 

@@ -159,21 +159,14 @@ def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> dateti
 _DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
 
 
-def _still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
-    """Tell whether a request still waits for the notified people."""
-    if request.state != EscalationState.OPEN:
-        return False
-    if kind is Kind.SECOND:
-        return request.approval_id is not None
-    until = request.claimed_until
-    return kind is not Kind.HALF_TIME or until is None or until <= at
-
-
 def still_matters(notification: Notification, *, at: datetime) -> bool:
     """Tell whether there is still something to do."""
     request, kind = notification.escalation, notification.kind
     if request is not None and kind in WHILE_OPEN:
-        return _still_concerns(Kind(kind), request, at=at)
+        until = request.claimed_until
+        is_held = kind == Kind.HALF_TIME and until is not None and until > at
+        lacks_first = kind == Kind.SECOND and request.approval_id is None
+        return request.state == EscalationState.OPEN and not (is_held or lacks_first)
     if request is not None and kind == Kind.NOT_CARRIED_OUT:
         return is_unsettled(request)
     if request is not None and kind == Kind.ASKED_AGAIN:

@@ -55,6 +55,7 @@ def note_of(notification: Notification) -> Note:
     """Return a notification's content as of now."""
     run, request, kind = notification.run, notification.escalation, notification.kind
     facts: dict[str, Json] = {"kind": kind, "workspace": notification.workspace.slug}
+    home = f"Workspace: {_plain(notification.workspace.name)}"
     if kind == TEST:
         return Note(kind, "A test from opsconsole", ["It works."], url_of("notifications"), facts)
     if kind == INVITATION:
@@ -62,23 +63,18 @@ def note_of(notification: Notification) -> Note:
     if kind == BREAK_GLASS:
         name = _plain(notification.about.partition(":")[2].partition(" ")[0])
         headline = f"The break-glass account {name} signed in"
-        lines = [f"Workspace: {_plain(notification.workspace.name)}", "Ask who used it, and why."]
-        return Note(kind, headline, lines, url_of("audit"), facts)
+        return Note(kind, headline, [home, "Ask who used it, and why."], url_of("audit"), facts)
     if kind in _OF_POLICY:
         name, number = _plain(notification.actor), notification.detail
         headline, path = _OF_POLICY[Kind(kind)], ("policy-draft", int(number))
         url = url_of(*path) if kind == Kind.DRAFT else url_of("policy")
-        lines = [f"Workspace: {_plain(notification.workspace.name)}"]
-        return Note(kind, headline.format(name, number), lines, url, facts | {"detail": number})
+        return Note(kind, headline.format(name, number), [home], url, facts | {"detail": number})
     if run is None:
         stage, _, scope = notification.detail.partition(" ")
         thing = scope.partition(":")[2] or "all payments, emails and changes"
         by = _plain(notification.actor)
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
-        lines = [
-            f"Workspace: {_plain(notification.workspace.name)}",
-            *filter(None, [_MEANS.get(stage)]),
-        ]
+        lines = [home, *filter(None, [_MEANS.get(stage)])]
         facts |= {"stage": stage, "scope": scope}
         return Note(kind, headline, lines, url_of("kill"), facts)
     facts["run"] = str(run.pk)

@@ -6,8 +6,6 @@ callback of another provider and a response without an ID token. Userinfo is nev
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from threading import Thread
 from typing import Any, TypeVar
 
 from authlib.common.errors import AuthlibBaseError
@@ -23,6 +21,7 @@ from requests import PreparedRequest, RequestException, Response
 from requests.adapters import HTTPAdapter
 
 from agents.core.requests import Json
+from agents.engine.runtime.database import in_own_thread
 from agents.signon import LEEWAY, SignOnFailed
 
 TOTAL = 5.0  # seconds for one answer
@@ -177,17 +176,8 @@ def _session(back: str = "") -> OAuth2Session:
 
 def _in_time(ask: Callable[..., T], *args: Any) -> T:
     """Return what a question gives within TOTAL, as each byte restarts a socket's own timeout."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(ask(*args))
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=run, name="sign-on", daemon=True).start()
     try:
-        return done.result(TOTAL)
+        return in_own_thread("sign-on", ask, *args).result(TOTAL)
     except SignOnFailed:
         raise
     except (RequestException, TimeoutError) as error:

@@ -6,10 +6,8 @@ its events and its rows in the record. Nothing else knows which channels there a
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -21,6 +19,7 @@ from django.urls import URLPattern
 from django.utils.module_loading import import_string
 
 from agents.core.requests import Json
+from agents.engine.runtime.database import in_own_thread
 from agents.models import Delivery, Membership, Notification, Workspace
 from agents.models.notifications import LONGEST_FAULT, RECIPIENTS
 from agents.notifications.messages import Note
@@ -146,18 +145,7 @@ def notify_one(
 
 async def in_daemon(work: Callable[..., T], *args: Any) -> T:
     """Run `work` in its own thread; cancelling the wait abandons the thread."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        if not done.set_running_or_notify_cancel():
-            return
-        try:
-            done.set_result(work(*args))
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=run, name="notification", daemon=True).start()
-    return await asyncio.wrap_future(done)
+    return await asyncio.wrap_future(in_own_thread("notification", work, *args))
 
 
 # What the pages of notifications have in common.

@@ -24,10 +24,6 @@ def _rotated(rows: Rows, facts: Row, event: Row) -> None:
     rows[f"webhook {facts['name']}"]["salted_at"] = event["at"]
 
 
-def _removed(rows: Rows, facts: Row, event: Row) -> None:
-    del rows[f"webhook {facts['name']}"]
-
-
 class Webhooks(Channel):
     """Signed calls of addresses that admins add; each answers for itself."""
 
@@ -44,7 +40,11 @@ class Webhooks(Channel):
         "webhook.rotated": EventKind(
             "Webhook secret renewed", "Made a new secret for the webhook {name}.", _rotated
         ),
-        "webhook.removed": EventKind("Webhook removed", "Removed the webhook {name}.", _removed),
+        "webhook.removed": EventKind(
+            "Webhook removed",
+            "Removed the webhook {name}.",
+            lambda rows, facts, _: rows.pop(f"webhook {facts['name']}"),
+        ),
         "webhook.tried": EventKind("Webhook tested", "Sent a test to the webhook {name}."),
     }
 
