@@ -39,6 +39,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 AXE = (Path(__file__).parent / "assets/axe-4.14.1.min.js").read_text()
 LOOKS = {"light": (1440, 900), "dark": (1440, 900), "zoom": (720, 450), "phone": (390, 844)}
+PAPER = {"print": (794, 1123)}  # A4
 LISTS = ("queue", "decided", "runs", "audit", "all events", "members", "delivery log")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 FOUND = {"resultTypes": ["violations"]}  # what passed is not described
@@ -133,8 +134,10 @@ def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:
 
 def look_here(page: Page, name: str, found: Seen) -> None:
     page.evaluate(AXE)
-    for look, (width, height) in LOOKS.items():
+    looks = LOOKS | PAPER if name in ("queue", "card", "done run") else LOOKS
+    for look, (width, height) in looks.items():
         page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(media="print" if look in PAPER else "screen")
         page.emulate_media(color_scheme="dark" if look == "dark" else "light")
         said = findings(page, COLOURS if look == "dark" else WCAG)
         cut, first = page.evaluate(SEEN)
@@ -154,9 +157,7 @@ def set_pages() -> dict[str, str]:
     scene.decide(decided)
     go(decided)
     open_one = Escalation.objects.get(run=go(scene.launch()))
-    handed = go(
-        scene.launch("Anna (user_id=42) asks for the way to your office.", pattern="routing")
-    )
+    handed = go(scene.launch("Anna (user_id=42) asks for your office.", pattern="routing"))
     case = Escalation.objects.get(run=handed)
     routed = go(scene.launch("Why was I charged twice for my subscription?", pattern="routing"))
     queued = scene.launch()
@@ -234,9 +235,8 @@ def shared_request(scene: Scene) -> Escalation:
     sharing.assign(by=scene.rita, to_team=team, note="Yours?", **of)
     sharing.comment(by=scene.rita, text="She called.", **of)
     sharing.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
-    url = "https://hooks.example.com/in"
     given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, "kinds": list(Kind)}
-    admin.add_webhook(by=scene.rita, url=url, **given, **about)
+    admin.add_webhook(by=scene.rita, url="https://hooks.example.com/in", **given, **about)
     fan_out.share_out(at=timezone.now())
     assert Delivery.objects.exists()
     return held
@@ -254,7 +254,7 @@ def findings(page: Page, rules: Sequence[str] = WCAG) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", LOOKS | PAPER)
 def test_axe_finds_nothing(seen: Seen, look: str) -> None:
     assert {at: said for at, said in seen.findings.items() if said and look in at} == {}
 
