@@ -47,7 +47,7 @@ class Review:
 
     label: str
     action: Json
-    granted: str = ""
+    granted: str = ""  # a call that is allowed as it is then follows at once
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Later(Exception):
 
 
 class NotHere(Exception):
-    """A call is left to a worker: it waits, or is not simple."""
+    """A call may not begin in this transaction; why, if it may not begin at all."""
 
 
 class Executor(Protocol):

@@ -74,9 +74,7 @@ class Journal:
         self.done: dict[int, Json] = {}  # results of calls that wrote, by their step's key
         self.escalated: set[int] = set()
         self.ahead: LookedUp | None = None  # the desk's look-up
-        # The desk's key of a resource, where the review was made under the locks of the intent.
-        self.held: str | None = None
-        self.admitted = ""  # the step whose intent that transaction committed
+        self.admitted: set[str] = set()  # calls that the transaction of their review admitted
         # Cached, as reading them at each step would make a long run's cost quadratic.
         self.uses = sorted((s for s in self.steps.values() if s.kind == USE), key=_POSITION)
         self._calls: dict[str, Call] = {}

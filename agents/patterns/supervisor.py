@@ -39,7 +39,7 @@ REFUSED = {
     "withdrawn": "withdrawn",
     "untaken": "untaken",
 }
-_SENT_BACK = "human_sent_back"
+_SENT_BACK, EXECUTE = "human_sent_back", "execute"
 
 
 @pattern
@@ -325,7 +325,7 @@ def carry_out(turn: ProposalTurn, by_agent: Collection[str] = ()) -> steps.Steps
         if action["name"] in by_agent:
             yield Await(f"{turn.step}/{TAKE}")
         try:
-            return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))
+            return (yield Use(f"{turn.step}/{EXECUTE}", action["name"], action["args"], allowed_by))
         except Failed as error:
             # Facts changed between the review and the call: review again.
             if error.reason != REVIEW_CHANGED:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import and_, or_
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
@@ -18,8 +18,8 @@ from django.utils import timezone
 from agents.core.json_forms import sha256
 from agents.core.limits import EXTERNAL, REVIEW_CHANGED, Call, Limits, exceeded_budget, refusal
 from agents.core.requests import ENDED, EffectState, EscalationState, Json, Reply, Review, Use
-from agents.core.reviews import Facts, ReviewResult, Ruling, consent_of, is_exact, reported_by
-from agents.db.driver import Pending, fetch_now, pipeline
+from agents.core.reviews import Facts, ReviewResult, consent_of, is_exact, reported_by
+from agents.db.driver import Pending, pipeline
 from agents.engine import commit as ending
 from agents.engine.commit import AMOUNT_CHANGED, ASKED_AGAIN, STEP_BY_KEY
 from agents.engine.deciders import fetch_escalation
@@ -31,12 +31,13 @@ from agents.engine.desk.rules import limits_of
 from agents.engine.desk.subjects import key_ruling
 from agents.engine.drive import Later, NotHere
 from agents.engine.journal import Journal
-from agents.engine.kill_switch import fetch_standing, hold_writes, switch_against
+from agents.engine.kill_switch import fetch_standing, hold_writes
 from agents.engine.redaction import RunBorder
 from agents.engine.runtime.database import in_database
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.record import Entry
 from agents.models.runs import EffectQuerySet, IsUnsettled, target_of
+from agents.patterns.supervisor import EXECUTE
 from agents.policies import NO_CONSENT, review
 from agents.sdk.desk import DESKS, offered
 from agents.sdk.desk_tools import DeskCall, DeskTool
@@ -203,82 +204,134 @@ def is_asked_again(approval: Escalation) -> bool:
 
 # Review a pattern's proposals, and admit its calls: the intent of a write is committed here.
 #
-# A proposal is reviewed without locks. Before a write, everything that allows it is checked again
-# under the locks of the transaction that commits the intent.
+# A write is reviewed without locks. Before its intent, everything that allows it is checked again
+# under the locks of that transaction; a call that a person granted is reviewed only there.
+
+
+class _Judged(NamedTuple):
+    """An action's review, with what the intent of a call takes from it."""
+
+    ruled: ReviewResult
+    facts: Facts
+    resource: str  # the desk's key
+    escalation: Escalation | None
+
+    def allows(self, action: Json) -> bool:
+        return bool(self.ruled.allows and self.ruled.action == action)
 
 
 async def review_proposal(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
     """Review an action with fresh facts, which are stored with the ruling."""
-    journal.ahead = await look_up(journal.run, journal.ahead)
+    run, about = journal.run, (key, request, journal, limits)
+    journal.ahead = await look_up(run, journal.ahead)
+    tool = tools_of(run).get(request.action.get("name"))
+    if request.granted and tool and tool.writes and not tool.by_agent:
+        if reply := await journal.transact(lambda commit: review_here(*about, commit.at)):
+            return reply
+        journal.ahead = await look_up(run, journal.ahead)
     step = journal.begin(key, request)
     try:
-        facts, _, consent, named = await in_database(
-            _facts_now, request, journal, limits, ending.turn_of(key)
-        )
+        judged = await in_database(_judge, *about, timezone.now())
     except StaleLookup:
         raise Later(AGAIN, FAILED, is_fruitless=True) from None
-    ruled = review(request.action, facts, limits, consent=consent, named=named)
-    return _finish(step, ruled, facts, journal)
+    return _finish(step, judged, journal)
 
 
-def _finish(step: Step, ruled: ReviewResult, facts: Facts, journal: Journal) -> Reply:
-    reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": step.key}
-    deciding = ruled.deciding
+def _finish(step: Step, judged: _Judged, journal: Journal) -> Reply:
+    ruled, deciding = judged.ruled, judged.ruled.deciding
+    reply: Json = {**ruled.as_json(), "facts": judged.facts.as_json(), "key": step.key}
     words = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
     return journal.finish(step, Reply(reply), **words)
 
 
-def review_here(key: str, request: Review, journal: Journal, limits: Limits) -> Reply:
-    """Review a new call once, under the locks of the transaction that commits its intent.
+def review_here(
+    key: str, request: Review, journal: Journal, limits: Limits, at: datetime
+) -> Reply | None:
+    """Review a call in the transaction of its intent, and admit it if it is allowed as it is.
 
-    Raises NotHere unless it is allowed as it is.
+    None if it may not start, or if its look-up became stale: then it is reviewed without locks.
     """
-    action, step = request.action, journal.begin(key, request)
-    if switch_against(journal.run, action["name"]):
-        raise NotHere
-    found = _facts_now(request, journal, limits, ending.turn_of(key), lock=True)
-    facts, journal.held, consent, named = found
-    ruled = review(action, facts, limits, consent=consent, named=named)
-    if not ruled.allows or ruled.action != action:
-        raise NotHere
-    return _finish(step, ruled, facts, journal)
+    action, use = request.action, f"{ending.turn_of(key)}{EXECUTE}"
+    try:
+        judged = _judge(key, request, journal, limits, at, is_here=True)
+    except (NotHere, StaleLookup):
+        return None
+    reply = _finish(journal.begin(key, request), judged, journal)
+    if judged.allows(action) and use not in journal.steps:  # else it was refused before
+        call = Use(EXECUTE, action["name"], action["args"], key)
+        if not admit(use, call, journal, limits, at, judged):
+            journal.admitted.add(use)
+    return reply
 
 
-def _facts_now(
-    request: Review, journal: Journal, limits: Limits, turn: str, lock: bool = False
-) -> tuple[Facts, str, Json, Ruling | None]:
-    run = journal.run
-    steps = [*calls_before(run, request.action), *journal.steps.values()]
+def _judge(
+    key: str,
+    request: Review,
+    journal: Journal,
+    limits: Limits,
+    at: datetime,
+    before: EarlierReview | None = None,
+    is_here: bool = False,
+) -> _Judged:
+    """Judge an action; `is_here`: a call, under the locks of the transaction of its intent.
+
+    `before` is the review that allowed it. Raises StaleLookup, and NotHere if it may not start.
+    """
+    run, action, turn = journal.run, request.action, ending.turn_of(key)
+    steps = [*calls_before(run, action), *(s for s in [*journal.steps.values()] if s.key != key)]
     # A person's change has keys; an unknown key is for the desk's own rules.
-    named = None if request.granted else key_ruling(run, request.action, limits)
-    granted = journal.steps[request.granted] if request.granted else None
-    facts, resource = fetch_now(
-        fetch_facts,
-        run,
-        (named and named.action) or request.action,
-        limits,
-        steps,
-        at=timezone.now(),
-        lock=lock,
-        done=journal.done,
-        ahead=journal.ahead,
-        turn=turn,
-        before=review_shown(granted) if granted else None,
-        is_stored=True,
-    )
-    consent = consent_of(granted.asked["review"], granted.reply) if granted else NO_CONSENT
-    return facts, resource, consent, named
+    named = None if request.granted or before else key_ruling(run, action, limits)
+    shown = journal.steps[request.granted] if request.granted else None
+    is_new = not (shown or before)  # so it cannot have been withdrawn
+    with pipeline():
+        if is_here:
+            hold_writes(run)
+        gone = ending.fetch_withdrawn(run, turn) if is_here and not is_new else Pending(bool)
+        granted = fetch_escalation(run.pk, shown.key) if is_here and shown else Pending(list)
+        gathered = fetch_facts(
+            run,
+            (named and named.action) or action,
+            limits,
+            steps,
+            at=at,
+            lock=is_here,
+            is_attended=bool(shown),
+            done=journal.done,
+            ahead=journal.ahead,
+            turn=turn,
+            before=before or (review_shown(shown) if shown else None),
+            is_stored=before is None,
+        )
+        # Under the locks, rejections since an earlier review bind too.
+        stopped = fetch_standing(run, action["name"]) if is_here else Pending(str)
+    if gone.get():
+        by_agent = tools_of(run)[action["name"]].by_agent
+        raise NotHere(ending.why_withdrawn(run, turn, by_agent=by_agent))
+    if why := stopped.get():
+        raise NotHere(why)
+    facts, resource = gathered.get()
+    consent = consent_of(shown.asked["review"], shown.reply) if shown else NO_CONSENT
+    ruled = review(action, facts, limits, consent=consent, named=named)
+    return _Judged(ruled, facts, resource, next(iter(granted.get()), None))
 
 
-def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+def admit(
+    key: str,
+    request: Use,
+    journal: Journal,
+    limits: Limits,
+    at: datetime,
+    judged: _Judged | None = None,
+) -> str:
     """Record a call and, for a write, its intent. Return why it may not be made, or "".
 
-    For a write, call this inside the journal's transaction.
+    For a write, call this inside the journal's transaction, with its review there if any.
     """
     step = journal.begin(key, request)
     if step.attempts > 1:
         return ""  # the intent was committed before a crash; its outcome is looked up by key
-    reason = _refusal(key, request, journal, limits) or _intend(step, request, journal, limits, at)
+    reason = _refusal(key, request, journal, limits)
+    reason = reason or _intend(step, request, journal, limits, at, judged)
     if reason:
         journal.finish(step, Reply(failed=reason), tool=request.tool)
     return reason
@@ -302,21 +355,28 @@ def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     return f"no_permit:{request.tool}" if tool.server and not is_exact(args) else ""
 
 
-def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+def _intend(
+    step: Step, request: Use, journal: Journal, limits: Limits, at: datetime, judged: _Judged | None
+) -> str:
     """Check under lock that the call is still allowed, and write the intent of a write."""
     run, tool = journal.run, tools_of(journal.run)[request.tool]
     action = {"kind": "tool", "name": request.tool, "args": request.args}
     allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
-    escalation, resource, refused = None, journal.held, ""
-    if resource is None:
-        refused, resource, escalation = _check_again(step, allowing, action, journal, limits, at)
-    if refused:
-        return refused
-    key = effect_key(run, step.key)
-    journal.tell(*_set_aside(journal, step, escalation))
-    intent = _intent(step, allowing, escalation, key, resource, action, at)
+    if judged is None:
+        before = EarlierReview((allowing.reply or {})["facts"], allowing.begun_at)
+        same = Review(allowing.key, action, allowing.asked["granted"])
+        try:
+            judged = _judge(step.key, same, journal, limits, at, before, is_here=True)
+        except NotHere as no:
+            return str(no)
+        except StaleLookup:  # waiting for the lock took too long: look up again
+            return REVIEW_CHANGED
+        if not judged.allows(action):
+            return REVIEW_CHANGED
+    journal.tell(*_set_aside(journal, step, judged.escalation))
+    intent = _intent(step, allowing, judged, action, at)
     if tool.by_agent:
         intent["report_due_at"] = reported_by(at, tool.timeout)
     journal.insert(Effect, intent, keys={"step_id": STEP_BY_KEY, "review_id": STEP_BY_KEY})
@@ -327,52 +387,10 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
         own = limits_of(DESKS[run.desk], limits)
-        call = DeskCall(key, at, run.subject_key, run.book_id, own, resource=resource)
+        about = (run.subject_key, run.book_id, own)
+        call = DeskCall(intent["key"], at, *about, resource=judged.resource)
         tool.hold(call, RunBorder(run).resolve(request.args))
     return ""
-
-
-def _check_again(
-    step: Step, allowing: Step, action: Json, journal: Journal, limits: Limits, at: datetime
-) -> tuple[str, str, Escalation | None]:
-    """Review a call again under lock. Return why it may not be made, its resource and request."""
-    run, turn = journal.run, ending.turn_of(step.key)
-    tool = tools_of(run)[action["name"]]
-    others = [other for other in list(journal.steps.values()) if other is not step]
-    others = [*calls_before(run, action), *others]
-    with pipeline():
-        gone = ending.fetch_withdrawn(run, turn)
-        hold_writes(run)
-        granted = _fetch_granted(allowing)
-        gathered = fetch_facts(
-            run,
-            action,
-            limits,
-            others,
-            at=at,
-            lock=True,
-            is_attended=bool(allowing.asked["granted"]),
-            ahead=journal.ahead,
-            turn=turn,
-            before=EarlierReview((allowing.reply or {})["facts"], allowing.begun_at),
-        )
-        # Under the locks, rejections since the review bind too.
-        stopped = fetch_standing(run, tool.name)
-    if gone.get():
-        return ending.why_withdrawn(run, turn, by_agent=tool.by_agent), "", None
-    if why := stopped.get():
-        return why, "", None
-    try:
-        facts, resource = gathered.get()
-    except StaleLookup:  # waiting for the lock took too long: look up again
-        return REVIEW_CHANGED, "", None
-    escalation = next(iter(granted.get()), None)
-    answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
-    consent = consent_of(escalation.review, answer) if escalation else NO_CONSENT
-    again = review(action, facts, limits, consent=consent)
-    if not again.allows or again.action != action:
-        return REVIEW_CHANGED, "", None
-    return "", resource, escalation
 
 
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
@@ -400,33 +418,21 @@ def _allowing(journal: Journal, request: Use, action: Json) -> Step:
     return step
 
 
-def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
-    """Fetch the request whose decision the review used."""
-    granted = allowing.asked["granted"]
-    return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
-
-
 def _intent(
-    step: Step,
-    allowing: Step,
-    escalation: Escalation | None,
-    key: str,
-    resource: str,
-    action: Json,
-    at: datetime,
+    step: Step, allowing: Step, judged: _Judged, action: Json, at: datetime
 ) -> dict[str, Json]:
     """Return the columns of an intent; its steps may have no numbers yet and are found by key."""
-    args, target = (action["args"], target_of(step.run, action)._replace(resource=resource))
+    run, escalation = step.run, judged.escalation
     return {
-        "run_id": step.run_id,
-        "step_id": {"run": step.run_id, "key": step.key},
-        "key": key,
+        "run_id": run.pk,
+        "step_id": {"run": run.pk, "key": step.key},
+        "key": effect_key(run, step.key),
         "tool": action["name"],
-        "args": args,
+        "args": action["args"],
         "args_sha256": sha256(action),
-        "review_id": {"run": step.run_id, "key": allowing.key},
+        "review_id": {"run": run.pk, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
-        **target._replace(resource=resource)._asdict(),
+        **target_of(run, action)._replace(resource=judged.resource)._asdict(),
         "state": EffectState.INTENDED,
         "result": None,
         "intended_at": at,

@@ -65,19 +65,16 @@ _UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool, if it may be called. Raises WaitsForPerson if only a person can tell."""
     run = journal.run
-    is_admitted, registered = journal.admitted == key, tools_of(run)
+    is_admitted, refused, registered = key in journal.admitted, "", tools_of(run)
     opened = None if is_admitted else journal.steps.get(key)
     only_reads = request.tool in registered and not registered[request.tool].writes
     by_agent = request.tool in registered and registered[request.tool].by_agent
     if by_agent and opened:  # its agent has it
         if not await in_database(_is_report_overdue, opened):
             raise WaitsForPerson(key)
-        refused = ""
-    elif is_admitted:  # by its proposal
-        refused = journal.admitted = ""
-    elif only_reads:
+    elif only_reads and not is_admitted:
         refused = admit(key, request, journal, limits, timezone.now())
-    else:
+    elif not is_admitted:
         journal.ahead = await look_up(run, journal.ahead)
         refused = await journal.transact(
             lambda commit: admit(key, request, journal, limits, commit.at)

@@ -29,7 +29,7 @@ from agents.engine.journal import AWAIT, USE, Journal
 from agents.engine.runtime.database import database_time, in_database, retry_transient
 from agents.engine.runtime.dispatch import ring
 from agents.engine.tools import gateway
-from agents.engine.tools.admission import admit, review_here, review_proposal
+from agents.engine.tools.admission import review_here, review_proposal
 from agents.engine.turns import asking
 from agents.engine.turns.answering import (
     assign_call,
@@ -441,13 +441,12 @@ class _ExecutorHere(RunExecutor):
 
     async def do(self, key: str, request: requests.Request) -> requests.Reply:
         """Answer a review, and stop where the call is to be made. Raises NotHere."""
-        journal, limits = self.journal, self.limits
-        match request:
-            case requests.Review(granted=""):
-                return review_here(key, request, journal, limits)
-            case requests.Use() if not admit(key, request, journal, limits, timezone.now()):
-                journal.admitted, journal.held = key, None
-                raise WaitsForPerson(key)
+        if key in self.journal.admitted:
+            raise WaitsForPerson(key)
+        if isinstance(request, requests.Review) and not request.granted:
+            reply = review_here(key, request, self.journal, self.limits, timezone.now())
+            if reply and self.journal.admitted:
+                return reply
         raise NotHere
 
 
