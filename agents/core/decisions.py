@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import floor, log2
 from typing import Any, TypeAlias
 
-from agents.core.money import BadAmount, exponent
+from agents.core.money import BadAmount, exponent, format_money
 from agents.core.requests import EscalationState, Json
 from agents.core.tables import read_table
 
@@ -273,21 +273,20 @@ def _read_bands(where: str, currency: str, held: Json) -> Tiers:
     tiers = tuple(_read_tier(where, number, one) for number, one in enumerate(held, 1))
     *bounded, last = tiers
     if last.up_to_minor is not None or any(one.up_to_minor is None for one in bounded):
-        raise BadTiers(f"The last tier of {where}, and only that, must be without up_to_minor.")
+        raise BadTiers(f"The last tier of {where}, and only the last, has no upper amount.")
     if last.answer_within is not None:
-        raise BadTiers(
-            f"Nobody is asked after the last tier of {where}: it takes no answer_within."
-        )
+        raise BadTiers(f"Nobody is asked after the last tier of {where}: it has no time limit.")
     for lower, higher in pairwise(tiers):
-        _check_order(where, lower, higher)
+        _check_order(where, currency, lower, higher)
     return tiers
 
 
-def _check_order(where: str, lower: Tier, higher: Tier) -> None:
+def _check_order(where: str, currency: str, lower: Tier, higher: Tier) -> None:
     """Refuse a higher tier that is easier to pass than the lower. Raises BadTiers."""
-    bounds = lower.up_to_minor, higher.up_to_minor
-    if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
-        raise BadTiers(f"The tiers of {where} must ascend: {bounds[1]} comes after {bounds[0]}.")
+    low, high = lower.up_to_minor, higher.up_to_minor
+    if low is not None and high is not None and high <= low:
+        after = f"{format_money(high, currency)} comes after {format_money(low, currency)}"
+        raise BadTiers(f"The tiers of {where} must ascend: {after}.")
     if higher.people < lower.people:
         raise BadTiers(f"A higher tier of {where} must not take fewer people than a lower one.")
     if lower.team and not higher.team:

@@ -1,13 +1,14 @@
 """The page of a draft: its fields, what it changes, and what a second admin answers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial, wraps
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -49,19 +50,34 @@ def draft_begin(request: HttpRequest) -> HttpResponse:
     return redirect("policy-draft", begun.pk)
 
 
+def of_draft(show: Callable[[HttpRequest, PolicyDraft], HttpResponse]) -> Callable[..., Any]:
+    """Give a page of a draft to the admins of its workspace, or say that the draft is gone."""
+
+    @wraps(show)
+    def shown(request: HttpRequest, pk: int) -> HttpResponse:
+        try:
+            held = access.draft_to_change(access.person(request), pk)
+        except Http404:
+            said = f"There is no draft {pk} any more: it was published or discarded."
+            return show_policy(request, sentence=said, status=404)
+        return show(request, held)
+
+    return shown
+
+
 @page
-def draft(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show a draft to the admins of its workspace."""
-    return _draft(request, access.draft_to_change(access.person(request), pk))
+@of_draft
+def draft(request: HttpRequest, held: PolicyDraft) -> HttpResponse:
+    return _draft(request, held)
 
 
 @action
-def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
+@of_draft
+def draft_change(request: HttpRequest, held: PolicyDraft) -> HttpResponse:
     """Save a draft, and do what its button says."""
     user, given = access.person(request), request.POST
-    held, do = access.draft_to_change(user, pk), request.POST.get("do", "")
     who: dict[str, Any] = {"by": user, "at": timezone.now()}
-    part, do = given.get("part", ""), do or ("save" if "to" in given else "")
+    part, do = given.get("part", ""), given.get("do") or ("save" if "to" in given else "")
     fields = [one for one in fields_of(held.document) if one.group == part]
     try:
         drafts.check_seen(held, given.get("seen", ""))
@@ -80,29 +96,25 @@ def draft_change(request: HttpRequest, pk: int) -> HttpResponse:
             drafts.ask_second(held, **who)
         elif do == "publish":
             drafts.publish_draft(held, **who)
-            return _to_policy(held)
         elif do == "rebase":
             drafts.rebase_draft(held, **who)
         elif do == "back":
             drafts.take_back(held, by=user)
         elif do == "discard":
             drafts.discard_draft(held, by=user)
-            return _to_policy(held)
+        if do in ("publish", "discard"):
+            return redirect(f"{reverse('policy')}?workspace={held.workspace.slug}")
     except (BadForm, Refused) as no:
-        held = access.draft_to_change(user, pk)
         is_older = isinstance(no, Refused) and no.code in ("asked", "changed")
         typed = QueryDict() if is_older else given
-        return _draft(request, held, sentence=str(no), typed=typed, status=422)
+        again = partial(_draft, sentence=str(no), typed=typed, status=422)
+        return of_draft(again)(request, held.pk)
     query = urlencode({"part": given.get("to", part)})
     place = "#group" if "to" in given else ""  # where one goes on from by keyboard
-    return redirect(f"{reverse('policy-draft', args=[pk])}?{query}{place}")
+    return redirect(f"{reverse('policy-draft', args=[held.pk])}?{query}{place}")
 
 
 _OF_FORM = {"csrfmiddlewaretoken", "do", "to", "part", "seen", "reason", "days"}
-
-
-def _to_policy(held: PolicyDraft) -> HttpResponse:
-    return redirect(f"{reverse('policy')}?workspace={held.workspace.slug}")
 
 
 @dataclass(frozen=True)
@@ -334,7 +346,7 @@ def _draft(
         "stale": stale,
         "theirs": differences(base, in_force) if stale and base and in_force else [],
         "changes": differences(base, limits) if base and limits else [],
-        "example": changed_side(in_force, limits) if in_force and limits else None,
+        "example": changed_side(in_force, limits) if in_force and limits and not stale else None,
         "mine": held.by_id == user.pk,
         "needs_second": needs_second(held.workspace),
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),

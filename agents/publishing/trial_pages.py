@@ -1,6 +1,5 @@
 """The page of a draft that was tried on stored runs: what flips, and what is not known."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -125,7 +124,7 @@ def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
         row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in outcome["rows"]
     )
     if net:
-        yield _a_day(held, net)
+        yield _in_days(held, net)
     if both := sum(outcome["both"].values()):
         some = with_unit(both, "requests")
         yield f"Of {some} that both versions ask for, people approved " + (
@@ -133,9 +132,9 @@ def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
         )
 
 
-def _a_day(held: DraftTrial, net: int) -> str:
-    a_day = with_unit(math.ceil(abs(net) / held.days), "requests")
-    return f"At most {a_day} a day more." if net > 0 else f"Up to {a_day} a day fewer."
+def _in_days(held: DraftTrial, net: int) -> str:
+    change = "more" if net > 0 else "fewer"
+    return f"At most {with_unit(abs(net), 'requests')} {change} in {held.days} days."
 
 
 def _call(tool: str, desk: str) -> str:
@@ -179,7 +178,7 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
         if value != kept["would"]:
             row = {"was": was, "would": would, "runs": runs, "of": kept["of"].get(was, 0)}
             point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
-            point["more"] = _a_day(held, way * runs) if runs else ""
+            point["more"] = _in_days(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
     names = {one.name: one.label for one in (DESKS[desk].limit_fields if desk in DESKS else ())}
     values = [one["at"] for one in points]

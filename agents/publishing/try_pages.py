@@ -19,7 +19,7 @@ from agents.core.reviews import ReviewResult
 from agents.engine.again import rulings_again
 from agents.models import PolicyDraft, Step
 from agents.policies.cases import BadCase, PolicyCase, judge_case, shipped_cases
-from agents.publishing.draft_pages import fields_of, set_value
+from agents.publishing.draft_pages import fields_of, of_draft, set_value
 from agents.sdk.adjustments import BadPatch, OpenField, argument_fields, changed_fields
 from agents.sdk.desk import DESKS, tool_title, tools_at
 from agents.sdk.values import BadArguments
@@ -37,10 +37,10 @@ _Tried: TypeAlias = tuple[dict[str, Any], _Judge]  # what is tried, for the page
 
 
 @page
-def try_one(request: HttpRequest, pk: int) -> HttpResponse:
+@of_draft
+def try_one(request: HttpRequest, held: PolicyDraft) -> HttpResponse:
     """Show a draft's admins how both versions judge one call."""
     user, given = access.person(request), request.GET
-    held = access.draft_to_change(user, pk)
     desks = [name for name in held.document.get("desks", {}) if name in DESKS]
     cases = {name: shipped_cases(DESKS[name]) for name in desks}
     shown: dict[str, Any] = {

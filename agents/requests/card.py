@@ -197,7 +197,7 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         "number": f"#{escalation.subject_key}" if name else "",  # if their name has none
         "note": known.note,  # the desk's, on the subject
         # What follows an approval, as a sentence; "": the kind's own says it.
-        "follows": follows.note if (follows := following_of(escalation)) else "",
+        "follows": follows[0] if (follows := following_of(escalation)) else "",
         "facts": middle,
         "beside": aside,
         # What to compare with the request before approving it; of that, what no field changes.

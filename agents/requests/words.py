@@ -219,7 +219,7 @@ def choices(
         button = format_html("Hand over to <bdi>{}</bdi>", passes_to)
         offered.append(Choice(PASSES_ON, "Hand over", asks, button, "p"))
     for answer in kind.answers:
-        answer = follows.use if follows and answer.verdict == APPROVE else answer
+        answer = follows[1] if follows and answer.verdict == APPROVE else answer
         if escalation.run.agent_id and (kind.runs_tool or kind.settles_call):
             # Its agent is told, and goes on.
             words = (answer.consequence, answer.button)
@@ -250,21 +250,13 @@ def choices(
     return offered
 
 
-@dataclass(frozen=True)
-class Following:
-    """What follows the approval of a draft, by the workflow that its run follows."""
-
-    note: str
-    use: Answer  # the approval, in the words of what it leads to
-
-
 def draft_of(escalation: Escalation) -> str:
     """Return the agent's result that waits for approval."""
     return str(escalation.action.get("post", {}).get("actual_output", ""))
 
 
-def following_of(escalation: Escalation) -> Following | None:
-    """Return what follows the approval of a draft; None where that is not declared."""
+def following_of(escalation: Escalation) -> tuple[str, Answer] | None:
+    """Return what follows the approval of a draft, and that answer; None if it is not declared."""
     kind, document = kind_of_request(escalation), escalation.run.workflow.get("document")
     if kind.change != INSTRUCTIONS or not document:
         return None
@@ -294,7 +286,7 @@ def following_of(escalation: Escalation) -> Following | None:
         note = f"{follows} A person is asked again. The policy can still stop it."
     else:
         note = f"{follows} No person is asked again unless a check finds a problem."
-    return Following(note, Answer(APPROVE, "Use it", use, button))
+    return note, Answer(APPROVE, "Use it", use, button)
 
 
 def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:

@@ -68,6 +68,8 @@ def test_a_limit_is_changed_by_two_and_nothing_is_undone(
     assert in_force(scene).part_of("refunds", "limits")["auto_limit_minor"] == 150_000
     waiting.refresh_from_db()
     assert waiting.policy == first
+    nora.goto(f"{site}/policy/drafts/{asked.pk}/")
+    expect(nora.get_by_role("alert")).to_contain_text("it was published or discarded")
 
     # A week later: the old limit, by an event with its own reason.
     draft(nora, LIMIT, "1000")
@@ -103,7 +105,7 @@ def test_a_draft_is_tried_on_what_was_before_it_is_published(
 
     told = "Issue refund (Refunds): 2 of 3 that were allowed would have waited for a person"
     expect(ada.get_by_role("heading", name=told)).to_be_visible()
-    expect(ada.get_by_text("At most 1 request a day more.")).to_be_visible()
+    expect(ada.get_by_text("At most 2 requests more in 14 days.")).to_be_visible()
     expect(ada.get_by_role("row", name="Issue refund")).to_contain_text("USD 1,750.00")
     for _ in range(4):
         ada.get_by_role("slider", name=LIMIT).press("ArrowRight")
