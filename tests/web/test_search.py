@@ -69,7 +69,7 @@ def test_search_finds_nothing_of_another_workspace(scene: Scene) -> None:
         assert reverse("approval", args=[held.pk]) not in there
         assert reverse("run", args=[held.run_id]) not in there
     rita = client_of(scene.rita)
-    rita.get(reverse("search"))
+    assert "card body hits" not in rita.get(reverse("search")).text, "nothing was asked"
     with pinned():
         page = rita.get(reverse("search"), {"q": "anna <b>"})
 
