@@ -6,7 +6,7 @@ Pure: rulings go in, numbers come out, and no text of a run.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from agents.core.json_forms import Action
 from agents.core.limits import LIMITS, Limits
@@ -17,6 +17,7 @@ from agents.sdk.desk import DESKS, rules_at
 ALONE, WAITS, BLOCKED = "approve", "escalate", "block"  # outcomes are decisions, but "revise"
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
+_Way: TypeAlias = tuple[str, ...]  # to flip: desk, tool, currency, was, would, rule
 SUMS = ("asked", "granted", "executed")
 _MOST = 20  # flips that are kept one by one
 
@@ -46,15 +47,13 @@ class FlipTable:
     rulings: int = 0
     runs: int = 0
     # By way to flip: runs and three sums, which are never added to each other, and what people did.
-    rows: dict[tuple[str, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    people: dict[tuple[str, ...], Counter[str]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
-    of: Counter[tuple[str, ...]] = field(default_factory=Counter)  # runs by what was
+    rows: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    people: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    of: Counter[_Way] = field(default_factory=Counter)  # runs by what was
     same: Counter[tuple[str, str]] = field(default_factory=Counter)
     both: Counter[str] = field(default_factory=Counter)  # what people did where both ask them
     unknown: Counter[str] = field(default_factory=Counter)
-    flips: list[tuple[str, int, tuple[str, ...], int, str]] = field(default_factory=list)
+    flips: list[tuple[str, int, _Way, int, str]] = field(default_factory=list)
 
     def add(self, run: str, desk: str, proposals: Iterable[Proposal | str]) -> None:
         """Count a run once, by its first flip. A text is why a ruling cannot be judged again."""
@@ -111,7 +110,7 @@ def outcome(decision: str) -> str:
     return ALONE if decision == "revise" else decision
 
 
-def _in_order(flips: Sequence[tuple[str, int, tuple[str, ...], int, str]]) -> list[Json]:
+def _in_order(flips: Sequence[tuple[str, int, _Way, int, str]]) -> list[Json]:
     """Order flips: those that people turned down first, then the largest, one of each rule."""
     ordered = sorted(flips, key=lambda one: (one[4] not in _TURNED_DOWN, -one[3], one[0]))
     first = {one[2][-1]: one for one in reversed(ordered)}.values()

@@ -177,7 +177,8 @@ def _check_second(workspace: Workspace, by: User, asked_by: User | None, alone: 
 
 def check_document(workspace: Workspace, document: Json) -> Limits:
     """Return the limits of a document that a workspace could publish. Raises Refused."""
-    limits = _check_names_of(document)
+    limits = limits_of(document)
+    _check_names_of(limits)
     _check_teams(workspace, limits)
     if found := new_faults(limits, readable(workspace.policy)):
         raise Refused("faulty_policy", " ".join(map(str, found)), field=found[0].field)
@@ -192,8 +193,7 @@ def limits_of(document: Json) -> Limits:
         raise Refused("bad_policy", str(error)) from None
 
 
-def _check_names_of(document: Json) -> Limits:
-    limits = limits_of(document)
+def _check_names_of(limits: Limits) -> None:
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
     _check_names("desk", (*limits.desks, *(limits.tiers or {})), offered())
@@ -210,7 +210,6 @@ def _check_names_of(document: Json) -> Limits:
             _check_names("tool", (*part.required, *part.critical), part.proposable)
             _check_names("rule", part.rules, rules_at(desk))
             _check_names("tool", part.proposable, tools_at(desk))
-    return limits
 
 
 def _check_teams(workspace: Workspace, limits: Limits) -> None:

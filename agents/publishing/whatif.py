@@ -116,7 +116,8 @@ def _proposal(
     run: Run, step: Step, ruled: Sequence[ReviewResult], held: Any, paid: list[Any]
 ) -> Proposal:
     then, was, would = ruled
-    request, people, granted = held if held and then.decision == "escalate" else (None, "", 0)
+    request, people, granted = held if held and then.decision == "escalate" else (0, "", 0)
+    mine = [minor or 0 for review, by, minor in paid if review == step.pk or by == request]
     target = CallTarget()
     with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
         target = target_of(run, step.asked["action"])
@@ -128,10 +129,6 @@ def _proposal(
         currency=target.currency,
         asked=target.amount_minor or 0,
         granted=granted or 0,
-        executed=sum(
-            minor or 0
-            for review, by, minor in paid
-            if review == step.pk or (request and by == request)
-        ),
+        executed=sum(mine),
         people=people,
     )

@@ -53,15 +53,10 @@ def _tier(tier: Tier, currency: str, among: Tiers) -> str:
         f"up to {format_money(tier.up_to_minor, currency)}" if tier.up_to_minor else "above that"
     )
     within = f" within {duration(tier.answer_within * 60)}" if tier.answer_within else ""
-    return f"{bound if len(among) > 1 else 'any amount'}, {who_approves(tier)}{within}"
-
-
-def who_approves(tier: Tier) -> str:
-    """Return who approves what falls into a tier: two members of Leads."""
-    is_two = tier.people > 1
+    people = "two reviewers" if tier.people > 1 else "any reviewer"
     if tier.team:
-        return f"{'two members' if is_two else 'a member'} of {tier.team}"
-    return "two reviewers" if is_two else "any reviewer"
+        people = f"{'two members' if tier.people > 1 else 'a member'} of {tier.team}"
+    return f"{bound if len(among) > 1 else 'any amount'}, {people}{within}"
 
 
 # Limits whose words need more than their own value.
