@@ -157,10 +157,12 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
         seen.filter(pk__in=keys).select_related("run"),
         key=lambda one: (one.pk != number, one.state != EscalationState.OPEN, place[one.pk]),
     )
-    return [
-        (reverse("approval", args=[one.pk]), f"{one.pk}: {act(one)}", standing_of(one))
-        for one in requests[:_MOST]
-    ]
+    found = []
+    for one in requests[:_MOST]:
+        told, whom = f"{one.pk}: {act(one)}", one.run.subject_label
+        title = told if whom in told else f"{told}, {whom}"
+        found.append((reverse("approval", args=[one.pk]), title, standing_of(one)))
+    return found
 
 
 def _named(requests: Json) -> Iterable[tuple[int, str]]:

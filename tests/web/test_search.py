@@ -44,6 +44,8 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert reverse("kill") in found("kill sw")
     assert reverse("launch") not in found("launch")  # she may not
     assert reverse("launch") in client_of(scene.omar).get(reverse("search"), {"q": "launch"}).text
+    go(scene.launch_scenario("exception"))
+    assert "Approve the agent’s “memo”, Max #7" in found("max")
     assert "All runs" not in anna
     assert anna.index(request[1]) < anna.index(reverse("approval", args=[decided.pk]))
     at = reverse("subject", args=["refunds", "42"])
