@@ -157,7 +157,7 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
         seen.filter(pk__in=keys).select_related("run"),
         key=lambda one: (one.pk != number, one.state != EscalationState.OPEN, place[one.pk]),
     )
-    found = []
+    found: list[_Hit] = []
     for one in requests[:_MOST]:
         told, whom = f"{one.pk}: {act(one)}", one.run.subject_label
         title = told if whom in told else f"{told}, {whom}"
