@@ -415,12 +415,15 @@ class Desk:
         goal: str,
         expect: str,
         demo: Sequence[Any] = (),
+        ends: str = "",
         pattern: str = "supervisor",
         workflow: str = "",
         key: str = "",
-        **more: Any,
+        off: Collection[str] = (),
+        two_above: Money | None = None,
+        is_first: bool = False,
     ) -> None:
-        """Declare a scenario with what is declared above it; `more` are columns of Scenario.
+        """Declare a scenario with what is declared above it.
 
         Raises TypeError for a pattern that the desk does not offer, a line that the pattern's
         models cannot send, and a call that no tool accepts.
@@ -435,9 +438,9 @@ class Desk:
         names = [*self.specialists] if pattern == "routing" else [*self.sources]
         for line in check_script(title, demo, pattern, names, self.workflows.get(workflow)):
             self._check_line(title, line)
-        known = {"pattern": pattern, "workflow": workflow, **more}
-        known["key"] = key or f"{self.name}/{len(self.scenarios)}"
-        self.scenarios.append(Scenario(title, subject, goal, expect, demo, **known))
+        key = key or f"{self.name}/{len(self.scenarios)}"
+        told = (title, subject, goal, expect, demo, ends, pattern, workflow, key, off)
+        self.scenarios.append(Scenario(*told, two_above, is_first))
 
     @property
     def sections(self) -> dict[str, list[Scenario]]:

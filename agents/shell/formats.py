@@ -480,7 +480,7 @@ def split_output(text: str) -> Output:
     currency = currency_of(reply)
     words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
     fields = {label_of(name): field_in_words(name, reply[name], currency) for name in reply}
-    if type(reply.get("amount")) in (int, float) and "currency" not in reply:
+    if reply.get("amount") and type(reply["amount"]) in (int, float) and "currency" not in reply:
         fields[label_of("amount")] += " (no currency stated)"
     return Output(words.rstrip(), fields)
 
