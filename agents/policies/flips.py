@@ -151,10 +151,11 @@ def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]
     own = [words[name] for name in changed if name in words]
     unknown = [one["label"] for one in own if one.get("gathered")]
     others: list[str] = []
-    flat = [{**vars(one), **vars(one.reference)} for one in (was, would)]
+    flat = [{**vars(one), **vars(one.reference), "tools": one.proposable} for one in (was, would)]
+    for one in flat:
+        one["off"] = {*one["proposable"]} - {*one["executable"]}
     for name, limit in LIMITS.items():
-        kept = {"tools": "proposable", "off": "executable"}.get(name, name)
-        is_shown = not limit.label or kept in _READ_BY_RULES
-        if not is_shown and flat[0].get(kept) != flat[1].get(kept):
+        is_shown = not limit.label or name in _READ_BY_RULES
+        if not is_shown and flat[0].get(name) != flat[1].get(name):
             (unknown if limit.gathered else others).append(limit.label)
     return unknown, others

@@ -10,11 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from agents.core.limits import BadPolicy, read_limits
 from agents.core.money import format_money, with_unit
 from agents.core.requests import Json
 from agents.core.reviews import CallTarget, ReviewResult
-from agents.models import DraftTrial, Role, Run, Step
+from agents.models import DraftTrial, PolicyVersion, Role, Run, Step
 from agents.models.runs import ValuesLocked, target_of
 from agents.policies.flips import ALONE, BLOCKED, SUMS, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
@@ -37,9 +36,8 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a trial to the admins and auditors of its workspace."""
     user = access.person(request)
     held = access.trial_for(user, pk, access.SEE_TRIALS)
-    outcome, base, tried = held.outcome or {}, readable(held.policy), None
-    with suppress(BadPolicy):
-        tried = read_limits(held.document)
+    outcome, base = held.outcome or {}, readable(held.policy)
+    tried = readable(PolicyVersion(document=held.document))
     shown = {
         "nav": "policy",
         "trial": held,
@@ -103,8 +101,8 @@ def headline(held: DraftTrial) -> str:
     if "rows" not in outcome:
         return ""
     if not outcome["rows"]:
-        if outcome["gathered"]:
-            return "Nobody can tell from what is stored"
+        if outcome["gathered"] or outcome["untried"]:
+            return "Not all that the draft changes can be tried"
         if outcome["runs"]:
             return "No outcome would have changed"
         return "No ruling can be judged again" if outcome["unknown"] else "No run was concerned"

@@ -78,8 +78,7 @@ SUMS = ("was", "would", "runs", "of", "asked", "granted", "executed", "people")
 def test_lower_limit_flips_what_was_paid(tried: Scene) -> None:
     found = judged(tried, DRAFTS["lower"])
 
-    alone = ["approve", "escalate", 1, 2, 80_000, 0, 80_000, {"": 1}]
-    assert rows(found, *SUMS) == [alone]
+    assert rows(found, *SUMS) == [["approve", "escalate", 1, 2, 80_000, 0, 80_000, {"": 1}]]
     assert (found["both"], found["unknown"]) == ({"adjusted": 1, "open": 1}, {})
     [[run, position, *_]] = found["flips"]
     assert Run.objects.get(pk=run).goal == OF_800

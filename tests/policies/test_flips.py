@@ -105,8 +105,9 @@ def test_only_concerned_tools_are_judged() -> None:
 
 def test_what_rules_do_not_read_is_named() -> None:
     other = replace(with_part(rolling_days=7, off=["issue_refund"]), four_eyes=False)
+    both = other, with_part(tools=["get_refund_context"])
 
-    unknown, others = untried("refunds", SUPERVISED, other.of("supervisor", "refunds"))
+    found = [untried("refunds", SUPERVISED, one.of("supervisor", "refunds")) for one in both]
 
-    assert unknown == ["Amounts are added up over"]
-    assert others == ["No self-approval", "Tools that are off"]
+    assert found[0] == (["Amounts are added up over"], ["No self-approval", "Tools that are off"])
+    assert found[1] == ([], ["Tools"])

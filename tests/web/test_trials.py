@@ -88,17 +88,18 @@ def test_result_is_shown_to_admins_and_auditors(
     assert reverse("policy-trial", args=[trial.pk]) in auditor.get(reverse("policy")).text
 
 
-def test_result_of_a_gathered_limit_is_not_known(draft: PolicyDraft, ada: User) -> None:
+@pytest.mark.parametrize("limit", [{"rolling_days": 7}, {"off": ["issue_refund"]}])
+def test_result_of_an_untried_limit_is_not_known(draft: PolicyDraft, ada: User, limit: Any) -> None:
     draft.refresh_from_db()  # one begun shares its document with the version
-    draft.document["desks"]["refunds"]["rolling_days"] = 7
+    draft.document["desks"]["refunds"].update(limit)
     draft.save()
     trial = ask(client_of(ada), draft, days="7")
 
     assert judge_trial(trial.pk)
 
     told = page(client_of(ada), trial)
-    assert "Nobody can tell from what is stored" in told
-    assert "Amounts are added up over" in told
+    assert "Not all that the draft changes can be tried" in told
+    assert "Amounts are added up over" in told or "Tools that are off" in told
 
 
 def test_trial_is_requested_once_and_cancelled(draft: PolicyDraft, ada: User) -> None:
@@ -198,8 +199,7 @@ def test_run_of_another_workspace_is_not_walked(
 def test_silent_process_is_replaced(draft: PolicyDraft, ada: User) -> None:
     """A late one writes no result over that of the next."""
     trial = ask(client_of(ada), draft)
-    long_ago = timezone.now() - timedelta(minutes=5)
-    DraftTrial.objects.update(seen_at=long_ago, tries=1)
+    DraftTrial.objects.update(seen_at=timezone.now() - timedelta(minutes=5), tries=1)
     late = DraftTrial.objects.get()
 
     taken = DraftTrial.take()
