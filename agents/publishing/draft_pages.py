@@ -51,14 +51,14 @@ def draft_begin(request: HttpRequest) -> HttpResponse:
 
 
 def of_draft(show: Callable[[HttpRequest, PolicyDraft], HttpResponse]) -> Callable[..., Any]:
-    """Give a page of a draft to the admins of its workspace, or say that the draft is gone."""
+    """Give a page of a draft to the admins of its workspace, or say that it may be gone."""
 
     @wraps(show)
     def shown(request: HttpRequest, pk: int) -> HttpResponse:
         try:
             held = access.draft_to_change(access.person(request), pk)
         except Http404:
-            said = f"There is no draft {pk} any more: it was published or discarded."
+            said = f"You can open no draft {pk}: it may have been published or discarded."
             return show_policy(request, sentence=said, status=404)
         return show(request, held)
 

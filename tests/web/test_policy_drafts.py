@@ -69,7 +69,7 @@ def test_a_limit_is_changed_by_two_and_nothing_is_undone(
     waiting.refresh_from_db()
     assert waiting.policy == first
     nora.goto(f"{site}/policy/drafts/{asked.pk}/")
-    expect(nora.get_by_role("alert")).to_contain_text("it was published or discarded")
+    expect(nora.get_by_role("alert")).to_contain_text("may have been published or")
 
     # A week later: the old limit, by an event with its own reason.
     draft(nora, LIMIT, "1000")
