@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from agents.core.money import format_money, with_unit
-from agents.core.requests import Json
+from agents.core.requests import EscalationState, Json
 from agents.core.reviews import CallTarget, ReviewResult
 from agents.models import DraftTrial, PolicyVersion, Role, Run, Step
 from agents.models.runs import ValuesLocked, target_of
@@ -28,7 +28,9 @@ from agents.shell.pages import action, page
 
 _WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
 _WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
-_PEOPLE = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
+_SAID = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
+_PEOPLE = {**{one.value: one.word for one in EscalationState}, **_SAID}
+_OLDER = {"alone": ALONE, "waits": WAITS, "blocked": BLOCKED}  # as trials were stored before
 
 
 @page
@@ -36,8 +38,8 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a trial to the admins and auditors of its workspace."""
     user = access.person(request)
     held = access.trial_for(user, pk, access.SEE_TRIALS)
-    outcome, base = held.outcome or {}, readable(held.policy)
-    tried = readable(PolicyVersion(document=held.document))
+    outcome, base = _outcome(held), readable(held.policy)
+    tried, kept = readable(PolicyVersion(document=held.document)), outcome.get("curve") or {}
     shown = {
         "nav": "policy",
         "trial": held,
@@ -48,15 +50,14 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     if "rows" in outcome:
         shown |= {
             "headline": (told := headline(held)),
-            "said": (said := " ".join(_said(held, outcome))),
-            "is_judged": True,
+            "said": (said := " ".join(_said(held, outcome["rows"], outcome["both"]))),
             "rows": [_row(row) for row in outcome["rows"]],
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
             "sums": _sums_by_currency(outcome["rows"]),
             "ways": [row["would"] == BLOCKED or row["was"] == ALONE for row in outcome["rows"]],
             "unknown": sum(outcome["unknown"].values()),
             "flips": _flips(held, outcome),
-            "curve": outcome.get("curve") and _curve(held, outcome["curve"], told, said),
+            "curve": _curve(held, kept, told, said) if "of" in kept else None,
         }
     return render(request, "policy/trial.html", shown)
 
@@ -95,9 +96,17 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("policy-trial", pk)
 
 
+def _outcome(held: DraftTrial) -> Json:
+    """Return the outcome of a trial, also of one with an older program's words for decisions."""
+    outcome = held.outcome or {}
+    for row in outcome.get("rows", ()):
+        row.update({key: _OLDER.get(row[key], row[key]) for key in ("was", "would")})
+    return outcome
+
+
 def headline(held: DraftTrial) -> str:
     """Return the result of a trial in one sentence; "" while there is none."""
-    outcome = held.outcome or {}
+    outcome = _outcome(held)
     if "rows" not in outcome:
         return ""
     if not outcome["rows"]:
@@ -116,18 +125,14 @@ def _flipped(row: Json) -> str:
     return f"{row['runs']:,} of {row['of']:,} that {was} would have {would}"
 
 
-def _said(held: DraftTrial, outcome: Json) -> Iterator[str]:
+def _said(held: DraftTrial, rows: list[Json], people: Json) -> Iterator[str]:
     """Yield how many requests more or fewer, and how often people approve what both ask for."""
-    net = sum(
-        row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in outcome["rows"]
-    )
+    net = sum(row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in rows)
     if net:
         yield _in_days(held, net)
-    if both := sum(outcome["both"].values()):
-        some = with_unit(both, "requests")
-        yield f"Of {some} that both versions ask for, people approved " + (
-            f"{outcome['both'].get('approved', 0):,} as asked."
-        )
+    if people:
+        both, approved = with_unit(sum(people.values()), "requests"), people.get("approved", 0)
+        yield f"Of {both} that both versions ask for, people approved {approved:,} as asked."
 
 
 def _in_days(held: DraftTrial, net: int) -> str:
@@ -141,15 +146,11 @@ def _call(tool: str, desk: str) -> str:
 
 def _row(row: Json) -> dict[str, Any]:
     """Return a row in words; its sums stay numbers."""
-    people = ", ".join(f"{count:,} {_people(did)}" for did, count in row["people"].items())
+    people = ", ".join(f"{count:,} {_PEOPLE[did]}" for did, count in row["people"].items())
     rule = rule_title(row["rule"]) if row["rule"] else "no rule allows it"
     was, would = RULING_ROLES[row["was"]], RULING_ROLES[row["would"]]
     said = {"call": _call(row["tool"], row["desk"]), "rule": rule, "people": people}
     return {**row, **said, "was": was, "would": would}
-
-
-def _people(did: str) -> str:
-    return _PEOPLE.get(did, did.replace("_", " "))
 
 
 def _sums_by_currency(rows: list[Json]) -> list[tuple[str, Counter[str]]]:
@@ -166,15 +167,15 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
     """
     last, most = kept["points"][-1][0], max(1, *(runs for _, runs, _ in kept["points"]))
     tools, desk, points = kept["tools"], kept["desk"], []
+    of = {_OLDER.get(was, was): runs for was, runs in kept["of"].items()}
     call = _call(tools[0], desk) if len(tools) == 1 else desk_title(desk)
     for value, runs, asked in kept["points"]:
         way, was, would = (1, ALONE, WAITS) if value < kept["was"] else (-1, WAITS, ALONE)
         said = f"{runs:,} {'more' if way > 0 else 'fewer'} wait" if runs else "as many wait"
-        point = {"value": with_unit(value, kept["unit"]), "said": said, "at": value}
-        point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most}
-        point |= {"headline": told, "more": more}
+        point = {"value": with_unit(value, kept["unit"]), "said": said, "at": value, "more": more}
+        point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most, "headline": told}
         if value != kept["would"]:
-            row = {"was": was, "would": would, "runs": runs, "of": kept["of"].get(was, 0)}
+            row = {"was": was, "would": would, "runs": runs, "of": of.get(was, 0)}
             point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
             point["more"] = _in_days(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
@@ -195,6 +196,6 @@ def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:
     runs = ours.in_bulk([UUID(run) for run, *_ in outcome["flips"]])
     rows = [_row(row) for row in outcome["rows"]]
     return [
-        {**rows[number], "run": runs.get(UUID(run)), "asked": asked, "people": _people(people)}
+        {**rows[number], "run": runs.get(UUID(run)), "asked": asked, "people": _PEOPLE[people]}
         for run, _, number, asked, people in outcome["flips"]
     ]
