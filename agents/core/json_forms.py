@@ -116,7 +116,7 @@ _DECODER = json.JSONDecoder(
 
 TEXT: Json = {"type": "string"}
 TRUTH: Json = {"type": "boolean"}
-_KINDS: Mapping[str, Json] = {  # of arguments, see core.actions
+_KINDS: Mapping[str, Json] = {  # of arguments, as their tool declares them
     "int": {"type": "integer", "minimum": -MAX_MINOR, "maximum": MAX_MINOR},
     AMOUNT: {"type": "number", "minimum": 0.01, "maximum": MAX_MINOR // 100},
     "str": TEXT,

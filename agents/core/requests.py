@@ -34,7 +34,7 @@ class Ask:
     # Guidance for the model, stored but not compared, so that it may be improved while runs wait:
     # "schema" of the JSON answer, "desk" that it acts for, "more_tools" unknown to its prompt.
     guide: Json = None
-    # For a model that is offered tools, see `patterns.dialogue`. It follows from earlier steps.
+    # For a model that is offered tools (`patterns.steps.dialogue_of`); it follows earlier steps.
     dialogue: Json = None
 
 
@@ -55,7 +55,7 @@ class Escalate:
     """Wait for a person. Reply: {"decision", "granted_minor", "by", "comment", …}."""
 
     label: str
-    kind: str  # `stored` of a kind in core.request_kinds
+    kind: str  # `stored` of a kind in core.decisions
     action: Json
     review: Json
 

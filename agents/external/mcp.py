@@ -133,7 +133,7 @@ def _look_key(agent: ExternalAgent, run: Run, content: str) -> str:
 def propose_again(*, agent: ExternalAgent, run: Run, call_id: int, at: datetime) -> ProposedCall:
     """Propose an answered call of a session again, or find that proposal.
 
-    If it was executed, rule `repeat` asks a person. Raises Refused, DoesNotExist.
+    If it was executed, rule `policy.repeat` asks a person. Raises Refused, DoesNotExist.
     """
     mine = AgentCall.objects.filter(agent=agent, reference=run.reference)
     before = call_of(agent, mine.get(pk=call_id, is_end=False).pk)

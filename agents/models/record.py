@@ -3,8 +3,7 @@
 Events are only ever added, each bound to the previous one by its hash.
 
 Personal data is stored beside the event, with only a salted digest in the chain, so that it can be
-erased without breaking the chain (record.chain, decision 8).
-Both tables are in one file, because they are written together.
+erased without breaking the chain (record.seals, decision 8).
 """
 
 import json

@@ -23,7 +23,7 @@ class Escalation(models.Model):
     )  # escalation_inbox begins with it
     run = models.ForeignKey("agents.Run", models.CASCADE, related_name="escalations")
     step = models.OneToOneField("agents.Step", models.CASCADE)
-    kind = models.CharField(max_length=20)  # `stored` of a kind (core.request_kinds)
+    kind = models.CharField(max_length=20)  # `stored` of a kind (core.decisions)
     state = models.CharField(max_length=10, default=EscalationState.OPEN)
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to

@@ -211,7 +211,6 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         "rulings": sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
         "passed": [one for one in rulings if not _is_hit(one)],
         "most_minor": most,  # that this person may grant; None: there is no amount
-        "may_grant_all": may_grant_all,
         # Why this person cannot grant it all, and who can.
         "above": _above(escalation, limit, most, known.left_minor, able) if is_above else "",
         "passes_to": passes_to,  # who gets it if this person passes it on; "": nobody

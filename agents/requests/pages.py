@@ -273,7 +273,7 @@ def _typed_in(posted: QueryDict) -> str:
 def _opening_answer(wanted: str, card: Mapping[str, Any]) -> str:
     """Return the answer to preselect: the sent one, or else the plainest approval.
 
-    None where a person has to compare something first, or can only refuse. What a person cannot
+    "" where a person has to compare something first, or can only refuse. What a person cannot
     grant they pass on.
     """
     offered = [choice.verdict for choice in card["choices"]]

@@ -121,7 +121,7 @@ class Desk:
         # (book, at): fills the own book of each launch in a demo.
         self.fill_demo = fill_demo
         self.shows_domains = shows_domains  # models read EMAIL-7Q2MK3XW9T (example.com)
-        self.caps = dict(caps or {})  # by currency, as `core.limits.CAPS` names them
+        self.caps = dict(caps or {})  # by currency, as `core.limits` names them
 
     def facts(self, gather: F) -> F:
         """Declare how facts are gathered: local, under lock, once for each review.
