@@ -621,8 +621,8 @@ class Axis:
 
     @property
     def quarters(self) -> list[tuple[int, str]]:
-        """Return percent and time of four marks; none if a gap is folded."""
-        if len(self.spans) != 1:
+        """Return percent and time of four marks; none if they would look equal, or with a fold."""
+        if len(self.spans) != 1 or self.length < 0.4:
             return []
         return [(x, f"{self.length * x / 100:.1f} s") for x in (0, 25, 50, 75)]
 
