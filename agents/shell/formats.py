@@ -478,11 +478,11 @@ def split_output(text: str) -> Output:
     if reply.get("kind") == "tool" and isinstance(reply.get("args"), dict):
         reply = {"Proposes": tool_title(str(reply.get("name"))), **reply["args"]}
     currency = currency_of(reply)
-    words = text[:begin].rstrip().removesuffix("json").removesuffix("```")
     fields = {label_of(name): field_in_words(name, reply[name], currency) for name in reply}
-    if reply.get("amount") and type(reply["amount"]) in (int, float) and "currency" not in reply:
-        fields[label_of("amount")] += " (no currency stated)"
-    return Output(words.rstrip(), fields)
+    if type(reply.get("amount")) in (int, float) and "currency" not in reply:
+        told = f"{fields[label_of('amount')]} (no currency stated)" if reply["amount"] else "none"
+        fields[label_of("amount")] = told
+    return Output(text[:begin].rstrip().removesuffix("json").removesuffix("```").rstrip(), fields)
 
 
 def field_in_words(name: str, value: Json, currency: str) -> str:

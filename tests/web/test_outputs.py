@@ -43,7 +43,7 @@ def form(escalation: Escalation, **fields: str) -> dict[str, str]:
             "Pay.",
             {"Fee": "none", "To": "a, b"},
         ),
-        ('{"is_final": true}', "", {"Is final": "yes"}),
+        ('{"is_final": true, "amount": 0}', "", {"Is final": "yes", "Amount": "none"}),
         ('Pay.\n{"a": 1, "a": 2}', 'Pay.\n{"a": 1, "a": 2}', {}),
         ("Say {hello}\n{to} him", "Say {hello}\n{to} him", {}),
     ],
