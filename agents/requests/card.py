@@ -162,7 +162,6 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
     too_long, lookalikes = _too_long(escalation, kind), _lookalikes(escalation, name, part)
     is_odd = bool(doubts or free or lookalikes or too_long)
     return {
-        "escalation": escalation,
         "kind": kind,
         "act": act(escalation, name),
         "asks": what_awaits(escalation, called, entitled.first),  # the action, as markup
@@ -216,7 +215,6 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         "passes_to": passes_to,  # who gets it if this person passes it on; "": nobody
         "entitled": entitled,  # as to tiers and the first of two approvals
         "refusal": refusal,  # why this person cannot decide
-        "effect": effect,  # what was then executed
         "limit_minor": limit,
         "claimed_by": claimed_by,
         "is_mine": is_mine,
@@ -224,7 +222,6 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         "decisions": decisions,  # about the same subject, newest first
         "stages": stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
         "sources": [] if run.is_emptied else sources(escalation, reviews),
-        "shown": evidence,  # what the desk gave with the review, as data
         "ruler": ruler(
             ruling_to_draw(escalation.review, escalation.amount_minor),
             most if is_open and not refusal and entitled.may_say_yes else None,

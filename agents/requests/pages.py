@@ -235,7 +235,6 @@ def _show_card(
         "stops": around.stops,
         "typed_in": _typed_in(request.POST),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
-        "stages": card["stages"],
         "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
         "strip": strip_of(user, request.GET.get("done", "")),
         "notice": notice,
