@@ -36,7 +36,7 @@ from agents.core.notifications import (
 )
 from agents.core.requests import EffectState, EscalationState
 from agents.engine.deciders import deciders, parties_of, people_who_may, roster_of
-from agents.engine.tools.admission import is_asked_again, is_unsettled, untold_effects
+from agents.engine.tools.attention import attention_of, is_asked_again, untold_effects
 from agents.models import (
     DECIDES,
     Delivery,
@@ -168,7 +168,7 @@ def still_matters(notification: Notification, *, at: datetime) -> bool:
         lacks_first = kind == Kind.SECOND and request.approval_id is None
         return request.state == EscalationState.OPEN and not (is_held or lacks_first)
     if request is not None and kind == Kind.NOT_CARRIED_OUT:
-        return is_unsettled(request)
+        return attention_of(request).exists()
     if request is not None and kind == Kind.ASKED_AGAIN:
         return is_asked_again(request)
     if kind == Kind.DRAFT:

@@ -20,7 +20,7 @@ from agents.core.notifications import UNKNOWN, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import EscalationState, Json
 from agents.engine.redaction import redact_to_tell
-from agents.engine.tools.admission import unsettled_approvals
+from agents.engine.tools.attention import attention_of
 from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
 from agents.shell.formats import WORDS
@@ -137,9 +137,7 @@ def _why_asked(request: Escalation) -> str:
 
 def _in_place_of(approval: Escalation) -> tuple[Escalation | None, str]:
     """Return the newest request after an approval, and the chain as a sentence's end."""
-    known = unsettled_approvals(Escalation.objects.filter(pk=approval.pk)).values(
-        "later", "earlier"
-    )
+    known = attention_of(approval).values("later", "earlier")
     one = known.first() or {"later": None, "earlier": None}
     if one["later"]:
         later = Escalation.objects.get(pk=one["later"])

@@ -23,7 +23,7 @@ from agents.core.limits import BUDGETS
 from agents.core.requests import ENDED, EffectState, EscalationState, RunState
 from agents.engine.desk.registry import known_desks
 from agents.engine.runtime.database import DatabaseTooOld, pending_migrations, prove_writable
-from agents.engine.tools.admission import letters_told, untold_effects
+from agents.engine.tools.attention import letters_told, untold_effects
 from agents.engine.upkeep import daily
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 

@@ -36,7 +36,7 @@ from agents.core.requests import EffectState, EscalationState, RunState
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.engine.commit import ASKED_AGAIN
 from agents.engine.deciders import all_parties, undecidable
-from agents.engine.tools.admission import (
+from agents.engine.tools.attention import (
     failed_letter,
     letters_sent,
     letters_told,

@@ -26,7 +26,7 @@ from agents.engine.desk import subjects
 from agents.engine.desk.company import DeskFailed
 from agents.engine.redaction import RunBorder, redact, redact_words
 from agents.engine.runtime.dispatch import ring
-from agents.engine.tools.admission import EARLIER, untold_effects
+from agents.engine.tools.attention import EARLIER, untold_effects
 from agents.models import Escalation, ExternalAgent, PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.models.runs import give_pseudonyms, naming

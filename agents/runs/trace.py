@@ -19,7 +19,7 @@ from agents.core.money import PRICED_IN, format_money, format_sums, with_unit
 from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
 from agents.core.reviews import Touch
 from agents.engine.commit import turn_of
-from agents.engine.tools.admission import failed_letter, is_told_of, letters_sent, untold_effects
+from agents.engine.tools.attention import failed_letter, is_told_of, letters_sent, untold_effects
 from agents.engine.turns.answering import is_untaken
 from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.words import end_sentence

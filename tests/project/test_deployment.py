@@ -19,7 +19,7 @@ import yaml
 from django.core.management import get_commands
 
 from agents.engine.runtime.database import LEASE_THREADS, TOOL_THREADS
-from agents.engine.tools.admission import letters_told
+from agents.engine.tools.attention import letters_told
 from agents.engine.workers.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
 from tests.listening import Silent, listening

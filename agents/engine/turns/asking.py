@@ -31,7 +31,7 @@ from agents.engine.redaction import redact
 from agents.engine.runtime.crashpoints import crashpoint
 from agents.engine.runtime.database import database_time, in_database
 from agents.engine.runtime.dispatch import hasten
-from agents.engine.tools.admission import owes_letter
+from agents.engine.tools.attention import owes_letter
 from agents.llm.prompts import TOOL_FORM
 from agents.llm.tool_calls import is_ready
 from agents.models import Endpoint, Run, Step
