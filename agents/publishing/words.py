@@ -3,6 +3,7 @@
 Labels and help are declared in core.limits and in desks.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -246,13 +247,13 @@ def _of_part(
         for one in (old, new)
     ]
     if None in held:
-        states = ["none" if part is None else "in force" for part in held]
-        yield LimitDifference(what, where, *states)
+        yield LimitDifference(what, where, *("none" if one is None else "in force" for one in held))
         return
     was, now = (_desk_in_words(desk, limits, pattern) for limits in (old, new))
     says = {one.label: one.says for one in DESKS[desk].limit_fields} if desk in DESKS else {}
+    absent = "as for any run" if pattern else "none"
     for line in dict.fromkeys((*was, *now)):
-        pair = was.get(line, _AS_ELSEWHERE), now.get(line, _AS_ELSEWHERE)
+        pair = was.get(line, absent), now.get(line, absent)
         if pair[0] != pair[1]:
             told = says.get(line, "").format(f"{pair[1]}, before {pair[0]},")
             yield LimitDifference(line, where, *_apart(*pair), told)
@@ -261,14 +262,13 @@ def _of_part(
         yield from _of_part("Pattern", desk, f"{where}, {one}", old, new, one)
 
 
-_AS_ELSEWHERE = "as for any run"
-
-
 def _desk_in_words(desk: str, limits: Limits, pattern: str) -> dict[str, str]:
     """Return the limits of a desk or of a pattern's part in words, by name, its rules last."""
-    values = {line.name: line.value for line in desk_limits(desk, limits, pattern)}
-    here = limits.of(pattern, desk)
-    return values | {"Rules": ", ".join(map(rule_in_full, here.rules))}
+    values: dict[str, list[str]] = defaultdict(list)  # a cap has one in each currency
+    for line in desk_limits(desk, limits, pattern):
+        values[line.name].append(line.value)
+    values["Rules"] = [rule_in_full(rule) for rule in limits.of(pattern, desk).rules]
+    return {name: ", ".join(of) for name, of in values.items()}
 
 
 def _apart(was: str, now: str) -> tuple[str, str]:

@@ -68,15 +68,15 @@ def test_differences_are_told_where_they_are(golden: Golden) -> None:
     bank, part = DESKS["bank"].document(), STRICT.desks["refunds"]
     routing = {**bank["patterns"]["routing"], "hand_over": False}
     changed = {"routing": routing, "workflow": {"max_steps": 3}}
-    one, named = (
-        {"supervisor": {"tool_calls": {"*": 20, **more}}} for more in ({}, {"read_invoice": 1})
-    )
+    counts = {"*": 20}, {"*": 20, "read_invoice": 1}
+    calls = [{"supervisor": {"tool_calls": one}} for one in counts]
     first, *others = part["rules"]
     lists = {"rules": [*part["rules"][:-1], "abroad.needs_person"], "tools": part["tools"][1:]}
+    lists |= {"off": ["issue_refund"], "caps": {"EUR": part["caps"]["USD"], **part["caps"]}}
     redaction = {**STRICT.redaction, "emails": "off", "ibans": "gone"}
     of_bank = [
         read_limits(with_desk("bank", {**bank, "patterns": patterns}))
-        for patterns in (bank["patterns"], changed, one, named)
+        for patterns in (bank["patterns"], changed, *calls)
     ]
     pairs = {
         "a desk's pattern": of_bank[:2],
