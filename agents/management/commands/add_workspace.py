@@ -1,1 +1,1 @@
-from agents.management.people_commands import AddWorkspace as Command  # noqa: F401
+from agents.management.workspace_commands import AddWorkspace as Command  # noqa: F401

@@ -1,1 +1,1 @@
-from agents.management.people_commands import RemoveMember as Command  # noqa: F401
+from agents.management.workspace_commands import RemoveMember as Command  # noqa: F401

@@ -1,4 +1,4 @@
-"""Commands that change workspaces and people, stop writes, settle calls, and save a wait."""
+"""Commands on a workspace and its people: change them, stop writes, settle calls, end waits."""
 
 import sys
 from argparse import ArgumentParser
