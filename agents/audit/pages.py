@@ -158,9 +158,7 @@ def _check_state(
     outcome, at = newest.outcome, newest.ended_at
     if at is None or outcome is None:
         return {"checking": newest}
-    if not {one.pk for one in workspaces}.issuperset(
-        newest.workspaces
-    ):  # faults name what rows hold
+    if {*newest.workspaces} - {one.pk for one in workspaces}:  # faults name what rows hold
         return {}
     if "failed" in outcome:
         return {"check_failed": outcome["failed"]}

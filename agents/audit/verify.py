@@ -60,7 +60,7 @@ class Proof:
     compared: int  # heads that the file outside the database has too
     loose: int  # events that no head covers
     between: tuple[datetime, datetime] | None  # times of the first and last of them
-    faults: list[Chain]  # the first FAULTS of them
+    faults: list[Chain]  # the first _FAULTS of them
     more: int = 0  # further faults
     is_torn: bool = False  # the last line of the file was incomplete
     only_times: bool = False  # only times are wrong
@@ -249,7 +249,7 @@ def _runs_to_check(
 
 
 class _Faults:
-    """The first FAULTS faults, and the number of all."""
+    """The first _FAULTS faults, and the number of all."""
 
     def __init__(self) -> None:
         self.first: list[Chain] = []

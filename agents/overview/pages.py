@@ -1,4 +1,4 @@
-"""The overview: what to do first, how decisions go, and whether all runs."""
+"""The overview: what to do first, how decisions go, and the state of what runs need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -54,7 +54,7 @@ from agents.shell.pages import BadForm, action, only, page, whole_number
 from agents.shell.refusal import Refused
 
 _OURS = {"csrfmiddlewaretoken", "change"}
-_Change: TypeAlias = Callable[[QueryDict, dict[str, Any]], object]
+_Change: TypeAlias = Callable[[QueryDict, dict[str, Any]], object]  # its form, workspace, by, at
 PAGE = 50
 # What each role may do, for people who know no other page.
 ROLES = {role.value: WORDS["members"][role] for role in Role}

@@ -18,6 +18,7 @@ ALONE, WAITS, BLOCKED = "approve", "escalate", "block"  # outcomes are decisions
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
 _Way: TypeAlias = tuple[str, ...]  # to flip: desk, tool, currency, was, would, rule
+_Flip: TypeAlias = tuple[str, int, _Way, int, str]  # run, position, way, asked, people
 SUMS = ("asked", "granted", "executed")
 _MOST = 20  # flips that are kept one by one
 
@@ -50,10 +51,10 @@ class FlipTable:
     rows: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     people: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     of: Counter[_Way] = field(default_factory=Counter)  # runs by what was
-    same: Counter[tuple[str, str]] = field(default_factory=Counter)
+    same: Counter[tuple[str, str]] = field(default_factory=Counter)  # desk, tool: other arguments
     both: Counter[str] = field(default_factory=Counter)  # what people did where both ask them
     unknown: Counter[str] = field(default_factory=Counter)
-    flips: list[tuple[str, int, _Way, int, str]] = field(default_factory=list)
+    flips: list[_Flip] = field(default_factory=list)
 
     def add(self, run: str, desk: str, proposals: Iterable[Proposal | str]) -> None:
         """Count a run once, by its first flip. A text is why a ruling cannot be judged again."""
@@ -110,7 +111,7 @@ def outcome(decision: str) -> str:
     return ALONE if decision == "revise" else decision
 
 
-def _in_order(flips: Sequence[tuple[str, int, _Way, int, str]]) -> list[Json]:
+def _in_order(flips: Sequence[_Flip]) -> list[_Flip]:
     """Order flips: those that people turned down first, then the largest, one of each rule."""
     ordered = sorted(flips, key=lambda one: (one[4] not in _TURNED_DOWN, -one[3], one[0]))
     first = {one[2][-1]: one for one in reversed(ordered)}.values()

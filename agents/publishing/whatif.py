@@ -93,11 +93,11 @@ def _read(keys: Sequence[UUID], pair: _Pair) -> Iterator[tuple[Run, list[Proposa
     # The first of a review: a later one asks for the outcome of the call.
     requests = Escalation.objects.filter(run__in=list(steps)).order_by("-pk")
     states = requests.values_list("run", "review__key", "pk", "state", "granted_minor")
-    held = {(key, review): request for key, review, *request in states}
+    held = {(key, review): request for key, review, *request in states}  # pk, state, granted
     paid: dict[UUID, list[Any]] = defaultdict(list)
     effects = Effect.objects.filter(run__in=list(steps), state=EffectState.DONE)
     for key, *effect in effects.values_list("run", "review", "escalation", "amount_minor"):
-        paid[key].append(effect)
+        paid[key].append(effect)  # its review, request and amount
     runs = Run.objects.filter(pk__in=list(steps)).prefetch_related("policy")
     for run in runs.order_by("created_at", "pk"):
         before, after, _ = pair(run.pattern, run.desk)

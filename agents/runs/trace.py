@@ -58,7 +58,7 @@ def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
 
 
 def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> dict[str, Any]:
-    """Return a run with its steps, escalations and effects, in at most five queries.
+    """Return a run with its steps, escalations and effects, in at most eight queries.
 
     Shows its newest turns, or those before the turn number `before`.
     """

@@ -91,7 +91,7 @@ def stopped_by_hand(run: Run) -> str:
     """Return who stopped a run, and why: "omar stopped the run. “A mistake”"; "" if nobody did."""
     if run.stop_reason != "cancelled":
         return ""
-    events = Event.objects.filter(run=run, kind="run.stopped").prefetch_related("texts")
+    events = run.events.filter(kind="run.stopped").prefetch_related("texts")
     lines = ((line.event, line.sentence) for line in tell_events(read_events(events, 1)))
     return "".join(
         f"{event.actor} {words[:1].lower()}{words[1:]}" for event, words in lines if event
