@@ -51,12 +51,12 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
         shown |= {
             "headline": (told := headline(held)),
             "said": (said := " ".join(_said(held, outcome["rows"], outcome["both"]))),
-            "rows": [_row(row) for row in outcome["rows"]],
+            "rows": (rows := [_row(row) for row in outcome["rows"]]),
             "same": [[_call(tool, desk), count] for desk, tool, count in outcome["same"]],
             "sums": _sums_by_currency(outcome["rows"]),
             "ways": [row["would"] == BLOCKED or row["was"] == ALONE for row in outcome["rows"]],
             "unknown": sum(outcome["unknown"].values()),
-            "flips": _flips(held, outcome),
+            "flips": _flips(held, outcome["flips"], rows),
             "curve": _curve(held, kept, told, said) if "of" in kept else None,
         }
     return render(request, "policy/trial.html", shown)
@@ -128,16 +128,17 @@ def _flipped(row: Json) -> str:
 def _said(held: DraftTrial, rows: list[Json], people: Json) -> Iterator[str]:
     """Yield how many requests more or fewer, and how often people approve what both ask for."""
     net = sum(row["runs"] * ((row["would"] == WAITS) - (row["was"] == WAITS)) for row in rows)
+    ways = {(row["was"], row["would"]) for row in rows}  # what is blocked changes later sums
     if net:
-        yield _in_days(held, net)
+        yield _in_days(held, net, is_most=ways in ({(ALONE, WAITS)}, {(WAITS, ALONE)}))
     if people:
         both, approved = with_unit(sum(people.values()), "requests"), people.get("approved", 0)
         yield f"Of {both} that both versions ask for, people approved {approved:,} as asked."
 
 
-def _in_days(held: DraftTrial, net: int) -> str:
-    change = "more" if net > 0 else "fewer"
-    return f"At most {with_unit(abs(net), 'requests')} {change} in {held.days} days."
+def _in_days(held: DraftTrial, net: int, *, is_most: bool = True) -> str:
+    change = f"{with_unit(abs(net), 'requests')} {'more' if net > 0 else 'fewer'}"
+    return f"{'At most' if is_most else 'About'} {change} in {held.days} days, of the runs judged."
 
 
 def _call(tool: str, desk: str) -> str:
@@ -190,12 +191,11 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
     }
 
 
-def _flips(held: DraftTrial, outcome: Json) -> list[dict[str, Any]]:
+def _flips(held: DraftTrial, kept: Json, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the flips that are kept one by one, with their runs as they are now."""
     ours = Run.objects.filter(workspace=held.workspace).only("pk", "subject_label", "pattern")
-    runs = ours.in_bulk([UUID(run) for run, *_ in outcome["flips"]])
-    rows = [_row(row) for row in outcome["rows"]]
+    runs = ours.in_bulk([UUID(run) for run, *_ in kept])
     return [
         {**rows[number], "run": runs.get(UUID(run)), "asked": asked, "people": _PEOPLE[people]}
-        for run, _, number, asked, people in outcome["flips"]
+        for run, _, number, asked, people in kept
     ]

@@ -105,7 +105,7 @@ def test_a_draft_is_tried_on_what_was_before_it_is_published(
 
     told = "Issue refund (Refunds): 2 of 3 that were allowed would have waited for a person"
     expect(ada.get_by_role("heading", name=told)).to_be_visible()
-    expect(ada.get_by_text("At most 2 requests more in 14 days.")).to_be_visible()
+    expect(ada.get_by_text("At most 2 requests more in 14 days")).to_be_visible()
     expect(ada.get_by_role("row", name="Issue refund")).to_contain_text("USD 1,750.00")
     for _ in range(4):
         ada.get_by_role("slider", name=LIMIT).press("ArrowRight")

@@ -83,15 +83,16 @@ def test_result_is_shown_to_admins_and_auditors(
     pages["auditor"] = page(auditor, trial)
     golden.check("policy/trial", pages)
     at = reverse("policy-draft", args=[draft.pk])
-    headline = "Issue refund (Refunds): 1 of 2 that were allowed would have waited for a person"
-    assert headline in client.get(at).text
+    assert "1 of 2 that were allowed would have waited for a person" in client.get(at).text
     save(draft, "higher")
     assert "The draft was changed afterwards" in page(client, trial)
     assert reverse("policy-trial", args=[trial.pk]) in auditor.get(reverse("policy")).text
 
 
-@pytest.mark.parametrize("limit", [{"rolling_days": 7}, {"off": ["issue_refund"]}])
-def test_result_of_an_untried_limit_is_not_known(draft: PolicyDraft, ada: User, limit: Any) -> None:
+@pytest.mark.parametrize(
+    "limit", [{"rolling_days": 7}, {"tools": []}, {"limits": {"window_days": 0}}]
+)
+def test_result_says_what_it_cannot_know(draft: PolicyDraft, ada: User, limit: Any) -> None:
     draft.refresh_from_db()  # one begun shares its document with the version
     draft.document["desks"]["refunds"].update(limit)
     draft.save()
@@ -100,8 +101,9 @@ def test_result_of_an_untried_limit_is_not_known(draft: PolicyDraft, ada: User, 
     assert judge_trial(trial.pk)
 
     told = page(client_of(ada), trial)
-    assert "Not all that the draft changes can be tried" in told
-    assert "Amounts are added up over" in told or "Tools that are off" in told
+    blocks, part = "limits" in limit, "Not all that the draft changes can be tried"
+    assert (part in told, "About 2 requests fewer in 7 days" in told) == (not blocks, blocks)
+    assert blocks or "Amounts are added up over" in told or "these do: Tools." in told
 
 
 def test_trial_is_requested_once_and_cancelled(draft: PolicyDraft, ada: User) -> None:
@@ -112,8 +114,6 @@ def test_trial_is_requested_once_and_cancelled(draft: PolicyDraft, ada: User) ->
 
     assert judge_trial(trial.pk)
 
-    trial.refresh_from_db()
-    assert trial.outcome == {"failed": "ada cancelled it."}
     assert "ada cancelled it." in page(client, trial)
 
 
