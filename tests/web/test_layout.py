@@ -109,10 +109,10 @@ def test_runs_show_twelve_rows_and_a_first_step() -> None:
     runs += [bank.launch(scene, number) for number in range(8, 13)]
     runs = [go(run) for run in (*runs, scene.decided_refund())]
     with serve() as site, chromium() as browser:
-        page = open_page(browser)
+        page = open_page(browser, viewport={"width": 1280, "height": 720})
         sign_in(page, site, "eve")
-        page.set_viewport_size({"width": 1280, "height": 720})
         page.goto(f"{site}/runs/")
+        assert not page.locator("td").evaluate_all("s => s.some(c => c.scrollWidth>c.clientWidth)")
         assert page.evaluate(ROWS) >= 12
         for run in runs:
             page.goto(f"{site}/runs/{run.pk}/")
