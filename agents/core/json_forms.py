@@ -353,7 +353,7 @@ def action_schema(
 
 
 def check_action(reply: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
-    """Return `said` as an action, trimmed, amounts in minor units. Raises InvalidAction."""
+    """Return `reply` as an action, trimmed, amounts in minor units. Raises InvalidAction."""
     if not isinstance(reply, dict):
         raise InvalidAction("not_object")
     if reply.get("kind") == "final":
@@ -527,7 +527,7 @@ def plan_schema(specs: ArgSpecs, *, allowed: Collection[str], max_tasks: int) ->
 def check_plan(
     reply: Json, *, specs: ArgSpecs, allowed: Collection[str], max_tasks: int
 ) -> list[Task]:
-    """Return the tasks of `said`, trimmed. Raises InvalidPlan."""
+    """Return the tasks of `reply`, trimmed. Raises InvalidPlan."""
     if not isinstance(reply, dict):
         raise InvalidPlan("not_object")
     if reply.get("kind") != "plan":
@@ -608,7 +608,7 @@ def route_schema(allowed: Collection[str]) -> Json:
 
 
 def check_route(reply: Json, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
-    """Return `said` as a route, white space folded. Raises InvalidRoute."""
+    """Return `reply` as a route, white space folded. Raises InvalidRoute."""
     if not isinstance(reply, dict):
         raise InvalidRoute("not_object")
     if reply.get("kind") != "route":

@@ -180,7 +180,7 @@ def _is_like(block: Json, other: Json) -> bool:
 
 
 def tell(notes: Notes, block: Json, *, call: Json = None) -> None:
-    """Note a block for the agent's newest proposal; `said` is a reply that is not a proposal."""
+    """Note a block for the agent's newest proposal; `call` is a reply that is not a proposal."""
     notes.blocks.append(block)
     is_call = isinstance(call, dict) and isinstance(call.get("args"), dict)
     is_call = is_call and call.get("kind") == "tool" and isinstance(call.get("name"), str)

@@ -46,7 +46,7 @@ def read_decision(
     *,
     is_doubtful: bool = False,
 ) -> Decision:
-    """Return the decision in the form; `fields` of `asked` may be changed. Raises BadForm."""
+    """Return the decision in the form; `fields` of `proposed` may be changed. Raises BadForm."""
     only(posted, _FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
     if verdict not in (ADJUST, APPROVE, SEND_BACK, REJECT):

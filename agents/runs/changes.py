@@ -257,7 +257,7 @@ def _cells(
 
 
 def reply_of(step: Step) -> Json:
-    return step.reply
+    return step.reply  # of a step that has ended, so it is there
 
 
 def _args(action: Json) -> Mapping[str, Json]:
