@@ -80,9 +80,9 @@ class Journal:
         self._calls: dict[str, Call] = {}
         self._position = max(map(_POSITION, self.steps.values()), default=0)
         self._used: Counter[str] = Counter()  # by steps that have ended
-        self._open: dict[str, Step] = {}
-        for step in self.steps.values():
-            self._count_in(step) if step.ended_at else self._open.setdefault(step.key, step)
+        self._open: dict[str, Step] = {k: s for k, s in self.steps.items() if not s.ended_at}
+        for step in [step for step in self.steps.values() if step.ended_at]:
+            self._count_in(step)
         under_way = [step.pk for step in self._open.values() if step.kind != AWAIT]
         if under_way:
             # Of any step, ended or not: a person may have decided since.

@@ -540,7 +540,8 @@ def set_group(
         row = SignOnGroup.objects.filter(workspace=workspace, value=value).first()
         row = row or SignOnGroup(workspace=workspace, value=value)
         if role is None:
-            row.delete() if row.pk else None
+            if row.pk:
+                row.delete()
             row.teams, row.limits = [], {}
         elif limit and role not in DECIDES:
             raise Refused("decides_nothing", f"The role {role} decides nothing: it has no limit.")

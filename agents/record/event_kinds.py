@@ -168,7 +168,8 @@ def _decided(rows: Rows, facts: Row, event: Row) -> None:
         **_reply(facts),
     }
     for name in facts["erased"]:
-        row.pop(name, None), row.pop(f"reply_{name}", None)
+        row.pop(name, None)
+        row.pop(f"reply_{name}", None)
 
 
 def _undecided(rows: Rows, facts: Row, event: Row) -> None:

@@ -69,7 +69,7 @@ def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> No
     """Store a decision as its step's reply, and queue the run if it was waiting for it."""
     step = escalation.step
     if kind_of(escalation.kind, escalation.action).settles_call:
-        _answer_unknown(escalation, step, reply, commit)
+        _answer_unknown(step, reply, commit)
     else:
         defaults = {"granted_minor": None, "revised": False, "by": ""}
         step.reply = {**defaults, **reply, "key": step.key}
@@ -95,9 +95,7 @@ def settle_reported(effect: Effect, result: Json, commit: Commit) -> None:
     wake(commit)
 
 
-def _answer_unknown(
-    escalation: Escalation, step: Step, reply: dict[str, Json], commit: Commit
-) -> None:
+def _answer_unknown(step: Step, reply: dict[str, Json], commit: Commit) -> None:
     """Settle an effect by a person's answer: approved means that it took place."""
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
         step.failed = "effect_unknown"
@@ -112,7 +110,7 @@ def settle_as_told(
 ) -> Reply:
     """Settle a call of unknown outcome by a person's answer. Return the reply for its step.
 
-    If the ledger or the key shows a late outcome by now, that counts instead. `said` is for an
+    If the ledger or the key shows a late outcome by now, that counts instead. `facts` are of an
     answer that no request's event records. Raises ValuesLocked.
     """
     effect = Effect.objects.get(step=step)
