@@ -352,7 +352,7 @@ def _draft(
         "others_left": admins_of(held.workspace).exclude(user=user).exists(),
         "reason": typed.get("reason", held.reason),
         "longest": drafts.LONGEST,
-        "trial": (trial := tried.select_related("by").order_by("-pk").first()),
+        "trial": (trial := tried.select_related("by", "policy").order_by("-pk").first()),
         "tried": trial and headline(trial),
     }
     return render(request, "policy/draft.html", shown, status=status)

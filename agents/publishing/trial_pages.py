@@ -26,7 +26,7 @@ from agents.shell import access
 from agents.shell.formats import RULING_ROLES, desk_title, rule_title
 from agents.shell.pages import action, page
 
-_WAS = {ALONE: "were allowed", WAITS: "waited for a person", BLOCKED: "were blocked"}
+_WAS = {ALONE: "allows", WAITS: "puts to a person", BLOCKED: "blocks"}
 _WOULD = {ALONE: "been allowed", WAITS: "waited for a person", BLOCKED: "been blocked"}
 _SAID = {"": "not asked", "adjusted": "changed", "approved": "approved as asked"}
 _PEOPLE = {**{one.value: one.word for one in EscalationState}, **_SAID}
@@ -116,12 +116,12 @@ def headline(held: DraftTrial) -> str:
             return "No outcome would have changed"
         return "No ruling can be judged again" if outcome["unknown"] else "No run was concerned"
     row = outcome["rows"][0]
-    return f"{_call(row['tool'], row['desk'])}: {_flipped(row)}"
+    return f"{_call(row['tool'], row['desk'])}: {_flipped(held, row)}"
 
 
-def _flipped(row: Json) -> str:
-    """Return how many runs flip in the way of a row."""
-    was, would = _WAS[row["was"]], _WOULD[row["would"]]
+def _flipped(held: DraftTrial, row: Json) -> str:
+    """Return how many runs flip in the way of a row; the version may not have judged them then."""
+    was, would = f"v{held.policy.number} {_WAS[row['was']]}", _WOULD[row["would"]]
     return f"{row['runs']:,} of {row['of']:,} that {was} would have {would}"
 
 
@@ -177,7 +177,7 @@ def _curve(held: DraftTrial, kept: Json, told: str, more: str) -> dict[str, Any]
         point |= {"x": 600 * value // last, "y": 78 - way * 72 * runs // most, "headline": told}
         if value != kept["would"]:
             row = {"was": was, "would": would, "runs": runs, "of": of.get(was, 0)}
-            point["headline"] = f"{call}, at {point['value']}: {_flipped(row)}"
+            point["headline"] = f"{call}, at {point['value']}: {_flipped(held, row)}"
             point["more"] = _in_days(held, way * runs) if runs else ""
         points.append(point | {"asked": format_money(asked, kept["unit"]) if asked else ""})
     names = {one.name: one.label for one in (DESKS[desk].limit_fields if desk in DESKS else ())}

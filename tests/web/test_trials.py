@@ -83,7 +83,7 @@ def test_result_is_shown_to_admins_and_auditors(
     pages["auditor"] = page(auditor, trial)
     golden.check("policy/trial", pages)
     at = reverse("policy-draft", args=[draft.pk])
-    assert "1 of 2 that were allowed would have waited for a person" in client.get(at).text
+    assert "1 of 2 that v1 allows would have waited for a person" in client.get(at).text
     save(draft, "higher")
     assert "The draft was changed afterwards" in page(client, trial)
     assert reverse("policy-trial", args=[trial.pk]) in auditor.get(reverse("policy")).text
@@ -182,7 +182,7 @@ def test_trial_that_an_older_program_stored_is_shown(draft: PolicyDraft, ada: Us
 
     told = page(client_of(ada), trial)
     assert "A run that is not here any more" in told
-    assert "at USD 0.00: 2 of 2 that were allowed would have waited" in told
+    assert "at USD 0.00: 2 of 2 that v1 allows would have waited" in told
 
 
 def test_run_of_another_workspace_is_not_walked(draft: PolicyDraft, ada: User) -> None:
