@@ -55,7 +55,7 @@ class Environment:
         self.values = values
 
     def text(self, name: str, default: str = "", *, kind: str = "") -> str:
-        """Return the stripped value, which must be of the kind, one of KINDS."""
+        """Return the stripped value, which must be of the kind, one of _KINDS."""
         value = self.values.get(name, "").strip()
         return _check(name, value, kind) if value and kind else value or default
 
@@ -110,7 +110,7 @@ class Environment:
         return value
 
     def items(self, name: str, *, default: Sequence[str] = (), kind: str = "") -> list[str]:
-        """Return the parts of a comma-separated list, each of the kind, one of KINDS."""
+        """Return the parts of a comma-separated list, each of the kind, one of _KINDS."""
         parts = [part.strip() for part in self.text(name).split(",") if part.strip()]
         return [_check(name, part, kind) if kind else part for part in parts] or list(default)
 

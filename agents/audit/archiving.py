@@ -250,7 +250,7 @@ def _check_files(files: "ArchiveFiles", archive: Archive) -> dict[UUID, tuple[in
 
 
 def _check_beside(steps: dict[UUID, str]) -> None:
-    """Refuse a file that lacks traces or texts that only the database still has. Raises Unfit.
+    """Refuse a file that lacks traces or texts that only the database still has. Raises _Unfit.
 
     `steps` holds digests by run, "" if the file marks the run as erased. Runs that are erased or
     already emptied have nothing left here to compare.
@@ -455,7 +455,7 @@ class _FiledRun(NamedTuple):
 
 
 def read_runs(files: ArchiveFiles) -> Iterator[_FiledRun]:
-    """Yield the runs of an archive, holding one at a time. Raises Unfit, OSError."""
+    """Yield the runs of an archive, holding one at a time. Raises _Unfit, OSError."""
     digest, count = hashlib.sha256(), 0
     chain: Json = None
     events: list[Json] = []
@@ -529,7 +529,7 @@ def _digest_of_record(files: ArchiveFiles) -> str:
 def _forget_in(files: ArchiveFiles, erased: Collection[UUID]) -> tuple[int, int]:
     """Empty the texts of erased runs. Return how many were emptied now, and how many are empty.
 
-    A crash leaves the previous file. Raises Unfit if a line cannot be read or is missing.
+    A crash leaves the previous file. Raises _Unfit if a line cannot be read or is missing.
     """
     now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + _NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:

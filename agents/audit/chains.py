@@ -344,7 +344,7 @@ SELECT coalesce((SELECT count FROM counted WHERE chain = ?), 0)
 class SealedChains:
     """The hash of every sealed event, chain by chain; close it afterwards.
 
-    If only the last heads are read, earlier hashes are UNKNOWN, as many as `agents_sealed` counts.
+    If only the last heads are read, earlier hashes are _UNKNOWN, as many as `agents_sealed` counts.
     Takes about 70 bytes per event in a temporary directory and a few megabytes of memory.
     """
 

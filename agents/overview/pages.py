@@ -261,7 +261,7 @@ def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
 class Attention:
     """One case: its subject and what is wrong."""
 
-    kind: str  # failed, unknown, not_carried_out, untold, unanswered, UNDECIDABLE
+    kind: str  # failed, unknown, not_carried_out, untold, unanswered, undecidable
     run: UUID
     escalation: int | None
     at: datetime | None

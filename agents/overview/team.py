@@ -202,7 +202,7 @@ def _sight(part: Membership, led: set[int] | None) -> _Sight | None:
 
 
 def read_range(first: str, last: str, *, at: datetime) -> _DayRange:
-    """Read the range in an address; the last USUAL days if it is invalid."""
+    """Read the range in an address; the last _USUAL days if it is invalid."""
     today = at.astimezone(UTC).date()
     begin, end = _day(first), min(_day(last) or today, today)
     if begin is None or begin > end:

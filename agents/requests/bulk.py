@@ -98,15 +98,15 @@ def _show(
     request: HttpRequest, queue: QueueAddress, *, field: str = "", sentence: str = ""
 ) -> HttpResponse:
     who = _who_rejects(access.person(request))
-    turn, posted = _turn_of(queue, who), request.POST
-    offered = turn["candidates"]
+    batch, posted = _batch_of(queue, who), request.POST
+    offered = batch["candidates"]
     held = [one["row"].escalation for one in offered]
     ticked = [one["item"] for one in offered if not (one["is_far"] or one["is_kept"])]
     ticked = posted.getlist("item") if posted else ticked
     shown = {
         "nav": "approvals",
         "queue": queue,
-        "turn": turn,
+        "batch": batch,
         "ticked": ticked,
         "totals": _in_words(totals(one for one in held if _item_of(one) in ticked)),
         # The units of the typed total.
@@ -196,7 +196,7 @@ def has_next(queue: QueueAddress, user: User) -> bool:
     return bool(access.decides_in(user)) and requests_in(queue, _who_rejects(user)).exists()
 
 
-def _turn_of(queue: QueueAddress, who: Reviewer) -> dict[str, Any]:
+def _batch_of(queue: QueueAddress, who: Reviewer) -> dict[str, Any]:
     """Return the first requests of a filtered view, beginning with unusual amounts.
 
     If nothing can be rejected in bulk there, an obstacle says why, with narrower filters.
@@ -284,13 +284,13 @@ def _item_of(held: Escalation) -> str:
 
 
 def _measure_of(held: Escalation) -> tuple[str, int]:
-    """Return a request's currency and minor units; without an amount, COUNT and 1."""
+    """Return a request's currency and minor units; without an amount, _COUNT and 1."""
     is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
     return (held.currency, held.amount_minor or 0) if is_of_money else (_COUNT, 1)
 
 
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
-    """Return the sum of requests by unit: minor units by currency, and COUNT."""
+    """Return the sum of requests by unit: minor units by currency, and _COUNT."""
     sums: dict[str, int] = {}
     for measure, size in map(_measure_of, held):
         sums[measure] = sums.get(measure, 0) + size
