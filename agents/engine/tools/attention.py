@@ -1,4 +1,4 @@
-"""What needs attention after calls: those that no letter tells of, and approvals not executed.
+"""What needs attention after calls: those that no letter is about, and approvals not executed.
 
 A tool that writes to an outsider may name the tool whose calls it is about.
 """
