@@ -100,7 +100,7 @@ def test_what_only_the_charge_names_is_compared_with_the_request(
     page = client_of(scene.rita).get(reverse("approval", args=[held.pk])).text
 
     assert told in words(page)
-    assert f"Asked for: {asked}. Would be paid: USD 450.00." in words(page)
+    assert f"Asked for: {asked}. Would be paid: USD 450.00." in words(page).replace(" .", ".")
     assert rules_asking(run) == [[RULE]]
     assert 'name="verdict" value="approve" checked' not in page
     with pytest.raises(refusal.Refused, match="Enter a reason for the approval"):
