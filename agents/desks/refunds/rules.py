@@ -15,8 +15,10 @@ from agents.desks.refunds.tools import (
 )
 from opsconsole.desks import ANSWER, Args, Json, Ruling, Touch, approve, block, escalate, revise
 
-_READ = "once the record has been read, the {} is reviewed on its merits."
-_READ_FIRST = f"Call get_refund_context first: {_READ}"
+_READ_FIRST = (
+    "Call get_refund_context first: "
+    "once the record has been read, the {} is reviewed on its merits."
+)
 
 
 @desk.rule(
