@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents.audit.verify import prove
-from agents.core.requests import ENDED, EscalationState
+from agents.core.requests import ENDED, EscalationState, RunState
 from agents.desks.refunds.models import Charge
 from agents.engine.upkeep.sweep import sweep
 from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
@@ -44,8 +44,13 @@ def test_whatever_meets_each_yes_comes_to_something(
     Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=300000)
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
 
+    early = Escalation.objects.get(run=runs[0])  # its run has ended before the first archive
+    decide_request(early, scene.rita, approve=False, comment="enough")
+    assert go(runs[0]).state in ENDED
+
     for number in range(ROUNDS):
         waiting = list(Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk"))
+        ready = list(Run.objects.filter(state=RunState.QUEUED).order_by("pk")) or runs
         if waiting and chance.random() < 0.5:  # one that expires just now
             soon = timezone.now() + timedelta(milliseconds=chance.randrange(60))
             Escalation.objects.filter(pk=chance.choice(waiting).pk).update(expires_at=soon)
@@ -58,7 +63,7 @@ def test_whatever_meets_each_yes_comes_to_something(
         asked += [["opens_and_carries_out", *pays], ["advances", str(chance.choice(runs).pk)]]
         asked += [["stops_writes", scene.workspace.pk, "ada"]] if number == 2 else [["sweeps"]]
         asked += [["archives", scene.workspace.pk, str(tmp_path)]]
-        asked += [["advances", str(chance.choice(runs).pk)]] * (6 - len(asked))
+        asked += [["advances", str(chance.choice(ready).pk)]] * (6 - len(asked))
         crowd.meet("tests.races.contenders:does", asked[:6])
         if number == 2:
             for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
