@@ -134,6 +134,10 @@ def answer_of(took_effect: object) -> EscalationState:
 # A decision has one form from page and command to the reply, row and event.
 
 
+# What a person writes with a decision. Form, redaction, reply, event and erasure follow this list.
+WRITTEN = ("comment", "correction")
+
+
 @dataclass(frozen=True)
 class Decision:
     """A person's decision, and what they saw, as far as their form says.
@@ -156,12 +160,15 @@ class Decision:
     def __post_init__(self) -> None:
         kept = {
             "send_back": self.send_back and not self.approve,
-            "comment": self.comment.strip(),
-            "correction": self.correction.strip(),
             "patch": dict(self.patch) if self.patch is not None and self.approve else None,
+            **{name: text.strip() for name, text in self.written.items()},
         }
         for name, value in kept.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def written(self) -> dict[str, str]:
+        return {name: text for name in WRITTEN if (text := getattr(self, name))}
 
     def state(self, *, is_changed: bool) -> EscalationState:
         """Return the request's new state; `is_changed`: other arguments were granted."""
@@ -181,7 +188,7 @@ class Decision:
             "comment": self.comment,
             "by": by,
             "simulated": is_simulated,
-            **({"correction": self.correction} if self.correction else {}),
+            **self.written,
             **({"patch": self.patch} if self.patch else {}),
         }
 
@@ -189,8 +196,7 @@ class Decision:
 # The parts of a reply, each with its default.
 REPLY: Mapping[str, Json] = {
     **dict.fromkeys(("decision", "granted_minor", "revised", "patch", "by", "simulated")),
-    "comment": "",
-    "correction": "",
+    **dict.fromkeys(WRITTEN, ""),
 }
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from agents.core.compat_0_2 import desk_of, own_limits
-from agents.core.decisions import EFFECT_UNKNOWN, REPLY
+from agents.core.decisions import EFFECT_UNKNOWN, REPLY, WRITTEN
 from agents.core.json_forms import sha256
 from agents.core.requests import ENDED, EffectState, EscalationState, Json, RunState
 from agents.core.tables import read_table
@@ -347,7 +347,7 @@ FREQUENT = tuple(sorted(kind for kind, row in EVENTS.items() if row.is_frequent)
 # The facts that an erasure may empty.
 
 
-_ERASABLE, _REASONS = _TABLES.erasable, _TABLES.erasable_reasons
+_ERASABLE, _REASONS = _TABLES.erasable.union(WRITTEN), _TABLES.erasable_reasons
 
 
 def without_texts(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:

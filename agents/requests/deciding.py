@@ -1,6 +1,5 @@
 """Decide a request, with all checks of a decision; settle a lost call."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,6 +15,7 @@ from agents.core.decisions import (
     LAPSES,
     SEND_BACK,
     TEXT,
+    WRITTEN,
     Decision,
     Yes,
     answer_of,
@@ -145,14 +145,12 @@ def _decide(
             return approval
         first = approval
         granted = grant(*known, person, patch=wanted.patch, at=at, ahead=ahead)
-    comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
+    wanted = replace(wanted, **redact_for(escalation.run, wanted.written))
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
-        _check_letter(escalation, steps, correction, at=at)
-    wanted = replace(wanted, comment=comment, correction=correction)
+        _check_letter(escalation, steps, wanted.correction, at=at)
     with Commit(escalation.run, at=at) as commit:
         if granted and not _is_enough(escalation, first, granted, by):
-            yes = (wanted.patch, wanted.comment)
-            if not _keep_first(escalation, person, granted, *yes, commit=commit):
+            if not _keep_first(escalation, person, granted, wanted, commit=commit):
                 raise AlreadyDecided(escalation)
         else:
             _take(escalation, by, person, wanted, granted, commit, first=first)
@@ -311,9 +309,10 @@ def _is_repeated(escalation: Escalation, by: User, wanted: Decision) -> bool:
     if patch and held_tool(escalation):
         patch = name_patch(escalation, patch) or None
     reply = escalation.step.reply
-    correction = reply.get("correction", "") if isinstance(reply, dict) and not is_open else ""
-    texts = redact_to_tell(escalation.run, [wanted.comment, wanted.correction])
-    return (patch, texts) == (stands.patch, [stands.comment, correction])
+    given = reply if isinstance(reply, dict) and not is_open else {}
+    kept = {**given, "comment": stands.comment}
+    texts = {name: text for name in WRITTEN if (text := kept.get(name))}
+    return (patch, redact_to_tell(escalation.run, wanted.written)) == (stands.patch, texts)
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: Decision) -> None:
@@ -321,15 +320,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: Decision) 
     _check_decider(escalation.run, person, escalation.workspace)
     first = escalation.approval
     is_repeated = first is not None and wanted.patch == first.patch
-    check_reason(
-        approve=wanted.approve,
-        send_back=wanted.send_back,
-        is_changed=bool(wanted.patch) and not is_repeated,  # the first person gave the reason
-        is_doubtful=bool(doubts_of(escalation)),
-        comment=wanted.comment,
-    )
-    check_text(wanted.comment, most=MAX_COMMENT)
+    # The first person gave the reason.
+    is_changed = bool(wanted.patch) and not is_repeated
+    check_reason(wanted, is_changed=is_changed, is_doubtful=bool(doubts_of(escalation)))
     kind = kind_of(escalation.kind, escalation.action)
+    for name, text in wanted.written.items():
+        is_letter = name == "correction" and kind.change == TEXT
+        what = "letter" if is_letter else "reason" if name == "comment" else name
+        check_text(text, most=MAX_TEXT if is_letter else MAX_COMMENT, what=what)
     is_no = not (wanted.approve or wanted.send_back or kind.settles_call)
     if not is_no and (no := obstacle(escalation)):
         raise no
@@ -347,8 +345,6 @@ def _check_person(escalation: Escalation, person: Membership, wanted: Decision) 
         raise Refused("other_answer", "Choose one of the answers that the agent offers.")
     if change == ANSWER and wanted.approve and not wanted.correction:
         raise Refused("no_answer", "Give an answer.")
-    most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
-    check_text(wanted.correction, most=most, what=what)
 
 
 def _check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
@@ -359,14 +355,12 @@ def _check_decider(run: Run, person: Membership, workspace: Workspace) -> None:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
 
 
-def check_reason(
-    *, approve: bool, send_back: bool, is_changed: bool, comment: str, is_doubtful: bool = False
-) -> None:
+def check_reason(wanted: Decision, *, is_changed: bool, is_doubtful: bool) -> None:
     """Raise Refused if a decision that needs a reason has none."""
-    if comment or (approve and not is_changed and not is_doubtful):
+    if wanted.comment or (wanted.approve and not is_changed and not is_doubtful):
         return
     yes = "change" if is_changed else "approval"
-    of = yes if approve else "agent" if send_back else "rejection"
+    of = yes if wanted.approve else "agent" if wanted.send_back else "rejection"
     raise Refused("no_reason", f"Enter a reason for the {of}.")
 
 
@@ -522,13 +516,7 @@ def _is_enough(escalation: Escalation, first: _First | None, granted: Grant, by:
 
 
 def _keep_first(
-    escalation: Escalation,
-    person: Membership,
-    granted: Grant,
-    patch: Mapping[str, Json] | None,
-    comment: str,
-    *,
-    commit: Commit,
+    escalation: Escalation, person: Membership, granted: Grant, wanted: Decision, *, commit: Commit
 ) -> bool:
     """Store a first approval, replacing one of other terms. False: the request no longer waits.
 
@@ -542,11 +530,11 @@ def _keep_first(
         account=commanding_account(),
         at=commit.at,
         action_sha256=escalation.action_sha256,
-        patch=patch,
+        patch=wanted.patch,
         resource=target.resource,
         granted_minor=target.amount_minor,
         currency=target.currency,
-        comment=comment,
+        comment=wanted.comment,
         is_simulated=person.is_simulated,
     )
     insert_rows(approval)
@@ -559,12 +547,13 @@ def _keep_first(
         "approval": approval.pk,
         "action_sha256": approval.action_sha256,
         "granted_minor": target.amount_minor,
-        "comment": comment,
+        "comment": wanted.comment,
         "simulated": person.is_simulated,
+        **wanted.written,
     }
     facts |= {"currency": target.currency} if target.currency else {}
     facts |= {"resource": target.resource} if target.resource else {}
-    facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
+    facts |= {"patch": wanted.patch, "changed": sorted(wanted.patch)} if wanted.patch else {}
     commit.say("approval.given", facts, by.get_username())
     return True
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.http import QueryDict
 from django.utils.html import format_html
@@ -13,6 +14,7 @@ from agents.core.decisions import (
     ARGUMENTS,
     REJECT,
     SEND_BACK,
+    WRITTEN,
     Decision,
     RequestKind,
 )
@@ -25,17 +27,10 @@ from agents.shell import refusal
 from agents.shell.formats import WORDS
 from agents.shell.pages import BadForm, only, whole_number
 
-_FIELDS = {
-    "csrfmiddlewaretoken",
-    "verdict",
-    "action_sha256",
-    "approval",
-    "reported",
-    # Rejecting and sending back have their own fields: a reason begun for an adjustment must not
-    # explain a rejection.
-    *("comment", "refusal", "advice"),
-    "correction",
-}
+# Rejecting and sending back have their own fields: a reason begun for an adjustment must not
+# explain a rejection.
+TYPED = (*WRITTEN, "refusal", "advice")
+_FIELDS = {"csrfmiddlewaretoken", "verdict", "action_sha256", "approval", "reported", *TYPED}
 
 
 def read_decision(
@@ -54,7 +49,8 @@ def read_decision(
     is_no, is_back = verdict == REJECT, verdict == SEND_BACK
     own = "refusal" if is_no else "advice" if is_back else "comment"
     field = own if own in posted else "comment"
-    comment = posted.get(field, "").strip()
+    typed: dict[str, Any] = {name: posted.get(name, "") for name in WRITTEN}
+    typed |= {"comment": posted.get(field, ""), "correction": ""}
     shown = whole_number(posted.get("approval") or "0")
     if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
@@ -65,21 +61,15 @@ def read_decision(
     wanted = Decision(
         verdict in (ADJUST, APPROVE),
         is_back,
-        comment,
         action_sha256=posted.get("action_sha256", ""),
         approval=shown,
         is_reported="reported" in posted,
+        **typed,
     )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted, kind))
     try:
-        deciding.check_reason(
-            approve=wanted.approve,
-            send_back=is_back,
-            is_changed=is_changed,
-            is_doubtful=is_doubtful,
-            comment=comment,
-        )
+        deciding.check_reason(wanted, is_changed=is_changed, is_doubtful=is_doubtful)
     except refusal.Refused as no:
         raise BadForm(field, str(no)) from None
     return replace(wanted, patch=read_patch(posted, changed, proposed) if is_changed else None)

@@ -21,7 +21,7 @@ from agents.engine.desk.review_context import doubts_of
 from agents.models import Escalation, Membership, Team
 from agents.requests import deciding, granting, sharing
 from agents.requests.card import PERIODS, Around, card_of, handover_of, periods, receivers
-from agents.requests.form import SET, fill_fields, read_decision, read_patch
+from agents.requests.form import SET, TYPED, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
     ORDERS,
@@ -52,7 +52,6 @@ from agents.shell.formats import day_begun
 from agents.shell.pages import BadForm, HtmxRequest, NotOurForm, action, only, page, whole_number
 from agents.tools import argument_in_words
 
-_TYPED = ("comment", "refusal", "advice", "correction")
 _REASONS = ("no_reason", "long_reason", "bad_reason")
 _OVERTAKEN = (
     deciding.AlreadyDecided,
@@ -225,7 +224,7 @@ def _show_card(
         stops=cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
     )
     card = card_of(escalation, user, around, at=at)
-    typed = {name: request.POST.get(name, "") for name in _TYPED}
+    typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
         **_beside(request, escalation),
@@ -265,7 +264,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
 
 def _typed_in(posted: QueryDict) -> str:
     """Return a person's typed text, for a page without a field for it."""
-    names = (name for name in posted if name.startswith(SET) or name in _TYPED)
+    names = (name for name in posted if name.startswith(SET) or name in TYPED)
     return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
