@@ -1,9 +1,10 @@
 """The card: a request with its evidence, for one person. One page, so one read model."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -20,7 +21,7 @@ from agents.core.requests import ENDED, EscalationState, Json
 from agents.core.reviews import CallTarget
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.commit import ASKED_AGAIN, turn_of
-from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may
+from agents.engine.deciders import Roster, deciders, is_own, key_viewers, people_who_may, roster_of
 from agents.engine.desk.review_context import doubts_of
 from agents.engine.desk.subjects import beside
 from agents.engine.redaction import RunBorder
@@ -46,7 +47,6 @@ from agents.requests.sharing import COMMENTED, deadline_of, own_words
 from agents.requests.words import (
     Entitlement,
     act,
-    came_to_nothing,
     choices,
     comparisons,
     draft_of,
@@ -58,7 +58,6 @@ from agents.requests.words import (
     outcome,
     ruler,
     ruling_to_draw,
-    sent_since,
     sources,
     told_apart_by,
     what_awaits,
@@ -85,104 +84,179 @@ _OVERDUE = "The time to decide is over. The request is closed as soon as a worke
 
 
 @dataclass(frozen=True)
-class Around:
-    """What a card and the rest of its page share, read once."""
+class Card:
+    """One request before one person: what the parts of the card share, each read once."""
 
-    roster: Callable[[], Roster]
-    stops: Callable[[], Sequence[kill_switch.SwitchInForce]]  # in the person's workspaces
+    escalation: Escalation
+    user: User
+    at: datetime
+
+    @cached_property
+    def roster(self) -> Roster:
+        return roster_of(self.escalation, self.user.pk)
+
+    @cached_property
+    def stops(self) -> Sequence[kill_switch.SwitchInForce]:
+        """Return the kill switches in force in the person's workspaces."""
+        return kill_switch.standing(*access.stopped_workspaces(self.user))
+
+    @cached_property
+    def is_open(self) -> bool:
+        return self.escalation.state == EscalationState.OPEN
+
+    @cached_property
+    def kind(self) -> RequestKind:
+        return kind_of_request(self.escalation)
+
+    @cached_property
+    def part(self) -> Membership:
+        return access.membership(self.user, self.escalation.workspace_id)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Return the steps of the request's turn and its executed call, each with its effect."""
+        of_turn = Q(key__startswith=turn_of(self.escalation.step.key))
+        found = self.escalation.run.steps.filter(of_turn | Q(effect__escalation=self.escalation.pk))
+        return list(found.select_related("effect").order_by("position"))
+
+    @cached_property
+    def turn(self) -> list[Step]:
+        turn = turn_of(self.escalation.step.key)
+        return [step for step in self.steps if step.key.startswith(turn)]
+
+    @cached_property
+    def reviews(self) -> list[Step]:
+        return [step for step in self.turn if step.kind == "review" and step.reply]
+
+    @cached_property
+    def effect(self) -> Effect | None:
+        """Return the call that it asks about, or that followed from it."""
+        mine = self.escalation
+        for effect in (step.effect for step in self.steps if hasattr(step, "effect")):
+            is_about = effect.step_id == mine.step_id
+            if is_about if self.kind.settles_call else effect.escalation_id == mine.pk:
+                effect.run = mine.run  # or its desk takes a query
+                return effect
+        return None
+
+    @cached_property
+    def known(self) -> Beside:
+        """Return what its desk says of the subject."""
+        key = self.effect.key if self.effect else ""
+        return beside(self.escalation, at=self.at, effect=key)
+
+    @property
+    def called(self) -> str:
+        return self.known.name or self.escalation.run.subject_label or "nobody in particular"
+
+    @cached_property
+    def entitled(self) -> Entitlement:
+        """Return what the person may do as to tiers and the first of two approvals."""
+        if not self.is_open:
+            return _NONE
+        return entitlement_of(self.escalation, self.user, lambda: self.roster)
+
+    @cached_property
+    def most(self) -> int | None:
+        """Return the most that they can grant: requested, available and within their limits."""
+        one, kind, left = self.escalation, self.kind, self.known.left_minor
+        asked, resource = one.amount_minor, self.known.resource or one.resource
+        if asked is None or not kind.runs_tool or kind.change == TEXT:
+            return None
+        target = CallTarget(one.subject_key, resource, asked, one.currency)
+        own = [bound.most_minor for bound in own_bounds(one, self.part, target, at=self.at)]
+        return max(min([asked, *own, *([] if left is None else [left])]), 0)
+
+    @cached_property
+    def earlier(self) -> list[dict[str, Any]]:
+        """Return the requests of the run that were sent back before, newest first."""
+        may_have = getattr(self.escalation, "has_sent_back", True)
+        return _sent_back_before(self.escalation) if may_have else []
+
+    @cached_property
+    def claimed_by(self) -> str:
+        return claimant(self.escalation, at=self.at)
+
+    @property
+    def is_mine(self) -> bool:
+        return bool(self.claimed_by) and self.escalation.claimed_by_id == self.user.pk
+
+    @cached_property
+    def refusal(self) -> str:
+        """Return why this person cannot decide it at all."""
+        escalation, run, role = self.escalation, self.escalation.run, self.part.role
+        if self.is_open and escalation.frozen_at is None and escalation.expires_at <= self.at:
+            return _OVERDUE
+        if role not in access.DECIDES:
+            return f"Your role here is {role}. Deciding needs the role reviewer or admin."
+        return own_words(run) if is_own(run, self.user.pk) or self.entitled.is_party else ""
 
 
-def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime) -> dict[str, Any]:
+def card_of(card: Card) -> dict[str, Any]:
     """Gather what a person needs to decide and, after the decision, what followed."""
-    run, kind = escalation.run, kind_of_request(escalation)
-    steps = _steps(escalation)
-    effect = _effect(escalation, kind, steps)
-    if effect:
-        effect.run = run  # or its desk takes a query
-    known = beside(escalation, at=at, effect=effect.key if effect else "")
-    part = access.membership(user, escalation.workspace_id)
-    most = _most(escalation, kind, known, part, at=at)
-    is_open = escalation.state == EscalationState.OPEN
-    entitled = entitlement_of(escalation, user, around.roster) if is_open else _NONE
-    wanted = entitled.first.granted_minor if entitled.first else escalation.amount_minor
-    may_grant_all = most is None or most >= (wanted or 0)
-    refusal = _refusal(escalation, user, part.role)
-    if not refusal and entitled.is_party:
-        refusal = own_words(run)
-    if is_open and escalation.frozen_at is None and escalation.expires_at <= at:
-        refusal = _OVERDUE
-    turn = turn_of(escalation.step.key)
-    reviews = [
-        step for step in steps if step.kind == "review" and step.reply and step.key.startswith(turn)
-    ]
-    name = known.name
-    called = name or run.subject_label or "nobody in particular"
-    is_mine_to_grant = most != 0 and entitled.may_say_yes
-    fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
-    if not may_grant_all and not any(field.open.currency for field in fields):
-        fields = []  # changing other arguments leaves the amount above their limit
-    is_left = any(is_untaken(step) for step in steps if step.key.startswith(turn))
-    claimed_by = claimant(escalation, at=at)
-    switch = _switch(escalation, kind, around, is_left=is_left and run.state not in ENDED)
-    is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
-    hindered = obstacle(escalation) if is_open else None
-    withheld = _withheld(
-        escalation,
-        refusal,
-        is_free=not claimed_by or is_mine,
-        is_possible=switch is None and hindered is None and entitled.may_say_yes,
-    )
-    limit = part.limit_minor(run.desk, escalation.currency)
-    is_above = not may_grant_all and not withheld
-    able = _able(escalation, user, around.roster()) if is_above or entitled.below else []
-    if switch or hindered or withheld not in ("", "yes") or _is_short(known.left_minor, wanted):
-        able = []  # nobody can approve it
-    passes_to = next((name for name in able if name != str(escalation.assigned_to)), "")
-    decisions, same = _about_the_same(escalation)
-    facts = escalation.review.get("facts") or {}
-    recorded = _known(facts)
-    record = [sentence for _, sentence in recorded]
-    free = [one for one in facts.get("own_words") or () if not in_other_words(one, record)]
-    why = came_to_nothing(escalation, effect)
-    rulings = escalation.review.get("rulings") or [escalation.review["deciding"]]
-    is_usual = rulings[0]["reason"] == "output_review" and not escalation.action.get("triggers")
-    # The reason of a usual request is the rule's title; of a closed case it says what to do.
-    if is_usual or (kind.ends_run and not is_open):
-        rulings = [{**one, "sentence": ""} for one in rulings]
-    earlier = _sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
-    kept = _why_kept(escalation, len(earlier)) if is_open else None
-    before = approved_before(escalation, reviews)
-    doubts, evidence = comparisons(escalation), facts.get("evidence") or []
-    middle, aside = _facts_and_rest(escalation, evidence, known.sections)
-    together = _together(escalation, same, known) if is_open else ""
-    has_odd_twin = bool(together) or any(other["mark"] for other in same)
-    chooses = any(field.open.words for field in fields)
-    names = {field.open.name for field in fields}
-    rejected = rejected_before(escalation)
-    too_long, lookalikes = _too_long(escalation, kind), _lookalikes(escalation, name, part)
-    is_odd = bool(doubts or free or lookalikes or too_long)
+    answers = _what_they_may_answer(card)
+    return {
+        **_what_is_asked(card),
+        **answers,
+        **_what_followed(card, is_held=answers["switch"] is not None),
+        **_what_to_compare(card, answers["fields"]),
+        **_what_went_before(card),
+        **_why_a_person_is_asked(card),
+        **_what_is_known(card),
+        **_of_agent(card.escalation, card.steps),
+    }
+
+
+def _what_is_asked(card: Card) -> dict[str, Any]:
+    escalation, kind = card.escalation, card.kind
     return {
         "kind": kind,
-        "act": act(escalation, name),
-        "asks": what_awaits(escalation, called, entitled.first),  # the action, as markup
-        "outcome": ""
-        if is_open
-        else outcome(
-            escalation,
-            effect or sent_since(escalation),
-            called,
-            why=why,
-            at=at,
-            is_held=switch is not None,
-        ),
-        # Who stopped its run before a decision, and why.
-        "stopped": stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
-        # What this person may answer here and now.
+        "act": act(escalation, card.known.name),
+        "asks": what_awaits(escalation, card.called, card.entitled.first),  # the action, as markup
+        "subject": card.called,
+        "number": f"#{escalation.subject_key}" if card.known.name else "",  # if their name has none
+        "note": card.known.note,  # the desk's, on the subject
+        # What follows an approval, as a sentence; "": the kind's own says it.
+        "follows": follows[0] if (follows := following_of(escalation)) else "",
+        # A step's output, a letter for an outsider, an agent's answer: each if the request has it.
+        "produced": split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
+        "letter": _letter(escalation, kind),
+        "words": as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
+        "correction": _correction_of(escalation),  # the person's own text instead
+    }
+
+
+def _what_they_may_answer(card: Card) -> dict[str, Any]:
+    """Return the answers open to this person here and now, and what keeps them from others."""
+    escalation, entitled, most = card.escalation, card.entitled, card.most
+    wanted = entitled.first.granted_minor if entitled.first else escalation.amount_minor
+    may_grant_all = most is None or most >= (wanted or 0)
+    fields = _fields(card) if most != 0 and entitled.may_say_yes else []
+    if not may_grant_all and not any(field.open.currency for field in fields):
+        fields = []  # changing other arguments leaves the amount above their limit
+    switch = _switch(card)
+    hindered = obstacle(escalation) if card.is_open else None
+    may_say_yes = switch is None and hindered is None and entitled.may_say_yes
+    withheld = "" if may_say_yes else "yes"
+    if not card.is_open:
+        withheld = "ended"
+    elif card.claimed_by and not card.is_mine:
+        withheld = "claim"
+    elif card.refusal:
+        withheld = "role"
+    is_above = not may_grant_all and not withheld
+    is_lost = switch or hindered or _is_short(card.known.left_minor, wanted)  # for everybody
+    may_pass = withheld in ("", "yes") and not is_lost
+    able = _able(card) if may_pass and (is_above or entitled.below) else []
+    passes_to = next((name for name in able if name != str(escalation.assigned_to)), "")
+    kept = _why_kept(escalation, len(card.earlier)) if card.is_open else None
+    limit = card.part.limit_minor(escalation.run.desk, escalation.currency)
+    return {
         "choices": ()
         if withheld in ("ended", "claim", "role")
         else choices(
             escalation,
-            called,
+            card.called,
             fields,
             may_grant_all=may_grant_all,
             may_say_yes=not withheld,
@@ -192,146 +266,140 @@ def card_of(escalation: Escalation, user: User, around: Around, *, at: datetime)
         ),
         "fields": fields,  # arguments that they may change
         "withheld": withheld,  # why there is no full form: ended, claim, role, yes; ""
-        "subject": called,
-        "number": f"#{escalation.subject_key}" if name else "",  # if their name has none
-        "note": known.note,  # the desk's, on the subject
-        # What follows an approval, as a sentence; "": the kind's own says it.
-        "follows": follows[0] if (follows := following_of(escalation)) else "",
-        "facts": middle,
-        "beside": aside,
-        # What to compare with the request before approving it; of that, what no field changes.
+        "most_minor": most,
+        # Why this person cannot grant it all, and who can.
+        "above": _above(card, limit, able) if is_above else "",
+        "passes_to": passes_to,  # who gets it if this person passes it on; "": nobody
+        "entitled": entitled,
+        "refusal": card.refusal,  # why this person cannot decide
+        "limit_minor": limit,
+        "claimed_by": card.claimed_by,
+        "is_mine": card.is_mine,
+        "may_release": bool(card.claimed_by) and (card.is_mine or card.part.role == Role.ADMIN),
+        "switch": switch,  # prevents an approval
+        "obstacle": str(hindered or ""),  # also prevents it, as a sentence
+        "kept": str(kept or "") if card.earlier else "",  # why it cannot be sent back again
+    }
+
+
+def _what_followed(card: Card, *, is_held: bool) -> dict[str, Any]:
+    escalation, run, effect = card.escalation, card.escalation.run, card.effect
+    is_again = escalation.not_carried_out == ASKED_AGAIN
+    is_back = escalation.state == EscalationState.SENT_BACK
+    return {
+        "outcome": ""
+        if card.is_open
+        else outcome(escalation, effect, card.called, at=card.at, is_held=is_held),
+        # Who stopped its run before a decision, and why.
+        "stopped": stopped_by_hand(run) if escalation.state == EscalationState.CANCELLED else "",
+        # The later request about the same action, and the one after a request that was sent back.
+        "asked_again": _next(escalation, turn=turn_of(escalation.step.key)) if is_again else None,
+        "followed_by": _next(escalation) if is_back else None,
+        "stages": stages(run.desk, card.reviews, escalation, effect, is_over=run.state in ENDED),
+    }
+
+
+def _what_to_compare(card: Card, fields: Sequence[FormField]) -> dict[str, Any]:
+    """Return what to compare with the request before approving it: doubts, and its twins."""
+    escalation, doubts = card.escalation, comparisons(card.escalation)
+    facts = escalation.review.get("facts") or {}
+    recorded = _known(facts)
+    record = [sentence for _, sentence in recorded]
+    free = [one for one in facts.get("own_words") or () if not in_other_words(one, record)]
+    decisions, same = _about_the_same(escalation)
+    together = _together(escalation, same, card.known) if card.is_open else ""
+    has_odd_twin = bool(together) or any(other["mark"] for other in same)
+    chooses, names = any(field.open.words for field in fields), {f.open.name for f in fields}
+    rejected = rejected_before(escalation)
+    too_long, lookalikes = _too_long(escalation, card.kind), _lookalikes(card)
+    is_odd = bool(doubts or free or lookalikes or too_long)
+    return {
         "doubts": doubts,
-        "fixed": [
+        "fixed": [  # of them, what no field changes
             shown
             for doubt, shown in zip(doubts_of(escalation), doubts, strict=True)
             if doubt["name"] not in names
         ],
-        # Those that asked for a person, the weightiest first, and the others.
-        "rulings": sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
-        "passed": [one for one in rulings if not _is_hit(one)],
-        "most_minor": most,  # that this person may grant; None: there is no amount
-        # Why this person cannot grant it all, and who can.
-        "above": _above(escalation, limit, most, known.left_minor, able) if is_above else "",
-        "passes_to": passes_to,  # who gets it if this person passes it on; "": nobody
-        "entitled": entitled,  # as to tiers and the first of two approvals
-        "refusal": refusal,  # why this person cannot decide
-        "limit_minor": limit,
-        "claimed_by": claimed_by,
-        "is_mine": is_mine,
-        "may_release": is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
-        "decisions": decisions,  # about the same subject, newest first
-        "stages": stages(run.desk, reviews, escalation, effect, is_over=run.state in ENDED),
-        "sources": [] if run.is_emptied else sources(escalation, reviews),
-        "ruler": ruler(
-            ruling_to_draw(escalation.review, escalation.amount_minor),
-            most if is_open and not refusal and entitled.may_say_yes else None,
-        ),
-        # The published policy version, if the run keeps an older one.
-        "published": _published_version(escalation),
-        # A step's output, a letter for an outsider, an agent's answer: each if the request has it.
-        "produced": split_output(draft_of(escalation)) if kind.change == INSTRUCTIONS else None,
-        "letter": _letter(escalation, kind),
-        "words": as_html(str(escalation.action.get("note", ""))) if kind is FINAL else "",
         "own_words": free,  # passages of it that no record has, not even in other words
         "known": recorded,  # sentences of ledger and record, to compare it with
-        "correction": _correction_of(escalation),  # the person's own text instead
         "too_long": too_long,
         "lookalikes": lookalikes,
-        "switch": switch,  # prevents an approval
-        "obstacle": str(hindered or ""),  # also prevents it, as a sentence
-        "asked_again": _asked_again(escalation),
-        "approved_before": before,  # the approval that it replaced
-        "changed_by": _changed_by(reviews, before),
-        "sent_back": earlier or _corrected_before(escalation),
-        "kept": str(kept or "") if earlier else "",  # why it cannot be sent back again
-        "proposed_before": proposed_before(escalation),
         "rejected_before": rejected,  # the same, whoever proposed it
+        "decisions": decisions,  # about the same subject, newest first
         "same": same,  # open requests on the same money, for whatever amount
         "together": together,
         "has_odd_twin": has_odd_twin,  # another one has to be compared first
         "chooses": chooses,  # whether a person has to choose what nobody named
         # Whether a person has to compare something before they choose an answer.
         "compares_first": is_odd or chooses or has_odd_twin or rejected is not None,
-        # The request that followed one that was sent back.
-        "followed_by": following(escalation)
-        if escalation.state == EscalationState.SENT_BACK
-        else None,
-        **_of_agent(escalation, steps),
     }
 
 
-def _facts_and_rest(
-    escalation: Escalation, evidence: Sequence[Json], sections: Sequence[Section]
-) -> tuple[list[Json], list[Section]]:
+def _what_went_before(card: Card) -> dict[str, Any]:
+    before = approved_before(card.escalation, card.reviews)
+    return {
+        "approved_before": before,  # the approval that it replaced
+        "changed_by": _changed_by(card.reviews, before),
+        "sent_back": card.earlier or _corrected_before(card.escalation),
+        "proposed_before": proposed_before(card.escalation),
+    }
+
+
+def _why_a_person_is_asked(card: Card) -> dict[str, Any]:
+    escalation, review = card.escalation, card.escalation.review
+    rulings = review.get("rulings") or [review["deciding"]]
+    is_usual = rulings[0]["reason"] == "output_review" and not escalation.action.get("triggers")
+    # The reason of a usual request is the rule's title; of a closed case it says what to do.
+    if is_usual or (card.kind.ends_run and not card.is_open):
+        rulings = [{**one, "sentence": ""} for one in rulings]
+    is_theirs = card.is_open and not card.refusal and card.entitled.may_say_yes
+    drawn = ruling_to_draw(review, escalation.amount_minor)
+    return {
+        # Those that asked for a person, the weightiest first, and the others.
+        "rulings": sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
+        "passed": [one for one in rulings if not _is_hit(one)],
+        "ruler": ruler(drawn, card.most if is_theirs else None),
+        # The published policy version, if the run keeps an older one.
+        "published": _published_version(escalation),
+        "sources": [] if escalation.run.is_emptied else sources(escalation, card.reviews),
+    }
+
+
+def _what_is_known(card: Card) -> dict[str, Any]:
     """Return the few facts that stand in the middle, of what was noted first, and the side.
 
     What the banner quotes stands there and not at the side.
     """
+    evidence = (card.escalation.review.get("facts") or {}).get("evidence")
     at_review = [Section("Facts at review", evidence)] if evidence else []
-    first, *others = [*at_review, *sections] or [Section("", ())]
+    first, *others = [*at_review, *card.known.sections] or [Section("", ())]
     middle = [one for one in first.items if one["kind"] == "fact"][:_FACTS]
-    quoted = {one.get("text") for one in doubts_of(escalation)}
+    quoted = {one.get("text") for one in doubts_of(card.escalation)}
     rest = [
         one
         for one in first.items
         if one not in middle and not (one["kind"] == "quote" and one["text"] in quoted)
     ]
-    return middle, [*([replace(first, items=rest)] if rest or first.note else []), *others]
+    aside = [replace(first, items=rest)] if rest or first.note else []
+    return {"facts": middle, "beside": [*aside, *others]}
 
 
-def _steps(escalation: Escalation) -> list[Step]:
-    """Return the steps of the request's turn and its executed call.
-
-    In order, each with its effect.
-    """
-    of_turn = Q(key__startswith=turn_of(escalation.step.key))
-    shown = of_turn | Q(effect__escalation=escalation.pk)
-    return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
-
-
-def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) -> Effect | None:
-    effects = [effect for step in steps if (effect := getattr(step, "effect", None))]
-    if kind.settles_call:
-        return next((one for one in effects if one.step_id == escalation.step_id), None)
-    return next((one for one in effects if one.escalation_id == escalation.pk), None)
-
-
-def _most(
-    escalation: Escalation, kind: RequestKind, known: Beside, person: Membership, *, at: datetime
-) -> int | None:
-    """Return the most that the person can grant: requested, available and within their limits."""
-    asked = escalation.amount_minor
-    if asked is None or not kind.runs_tool or kind.change == TEXT:
-        return None
-    resource, left = known.resource or escalation.resource, known.left_minor
-    target = CallTarget(escalation.subject_key, resource, asked, escalation.currency)
-    own = [bound.most_minor for bound in own_bounds(escalation, person, target, at=at)]
-    return max(min([asked, *own, *([] if left is None else [left])]), 0)
-
-
-def _refusal(escalation: Escalation, user: User, role: str) -> str:
-    if role not in access.DECIDES:
-        return f"Your role here is {role}. Deciding needs the role reviewer or admin."
-    return own_words(escalation.run) if is_own(escalation.run, user.pk) else ""
-
-
-def _fields(
-    escalation: Escalation, kind: RequestKind, called: str, most: int | None, *, at: datetime
-) -> list[FormField]:
+def _fields(card: Card) -> list[FormField]:
     """Return the fields of the form; none if the request no longer waits."""
-    if escalation.state != EscalationState.OPEN:
+    escalation, labels = card.escalation, card.kind.labels
+    if not card.is_open:
         return []
     return [
         form_field(
             field,
-            label=fill_sentence(kind.labels[field.name], escalation, called)
-            if field.name in kind.labels
+            label=fill_sentence(labels[field.name], escalation, card.called)
+            if field.name in labels
             else field.label,
-            most_minor=most if field.currency else None,
+            most_minor=card.most if field.currency else None,
             limit=_limit_of(escalation) if field.currency else None,
             instead=_named_instead(escalation, field),
         )
-        for field in fields_of(escalation, at=at)
+        for field in fields_of(escalation, at=card.at)
     ]
 
 
@@ -350,28 +418,15 @@ def _limit_of(escalation: Escalation) -> int | None:
     return limit if unit_of(ruling) == escalation.currency and type(limit) is int else None
 
 
-def _switch(
-    escalation: Escalation, kind: RequestKind, around: Around, *, is_left: bool
-) -> KillSwitch | None:
+def _switch(card: Card) -> KillSwitch | None:
     """Return the kill switch that prevents its approval or, if it is left to its agent, its use."""
-    is_open = escalation.state == EscalationState.OPEN
-    if not (is_left or is_open) or kind.starts_nothing:
+    run, tool = card.escalation.run, card.escalation.action.get("name", "")
+    is_left = any(map(is_untaken, card.turn)) and run.state not in ENDED
+    if not (is_left or card.is_open) or card.kind.starts_nothing:
         return None
-    run, tool = escalation.run, escalation.action.get("name", "")
-    standing = (one.switch for one in around.stops())
+    standing = (one.switch for one in card.stops)
     here = (switch for switch in standing if switch.workspace_id == run.workspace_id)
     return next((switch for switch in here if switch.stops(run, tool)), None)
-
-
-def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
-    """Return why this person gets no form; "yes" if they may only reject."""
-    if escalation.state != EscalationState.OPEN:
-        return "ended"
-    if not is_free:
-        return "claim"
-    if refusal:
-        return "role"
-    return "" if is_possible else "yes"
 
 
 def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[dict[str, Any]]]:
@@ -445,20 +500,19 @@ def _is_hit(ruling: Json) -> bool:
     return bool(ruling["verdict"] != "approve")
 
 
-def _able(escalation: Escalation, user: User, roster: Roster) -> list[str]:
+def _able(card: Card) -> list[str]:
     """Return others who may grant the request, lowest own limit first."""
-    able = [one.user for _, one in people_who_may(escalation, roster) if one.user_id != user.pk]
-    return [one.get_username() for one in able]
+    able = (one.user for _, one in people_who_may(card.escalation, card.roster))
+    return [user.get_username() for user in able if user.pk != card.user.pk]
 
 
 def _is_short(left: int | None, wanted: int | None) -> bool:
     return left is not None and left < (wanted or 0)
 
 
-def _above(
-    escalation: Escalation, limit: int | None, most: int | None, left: int | None, able: list[str]
-) -> str:
+def _above(card: Card, limit: int | None, able: list[str]) -> str:
     """Say why this person cannot grant all of it, and who can."""
+    escalation, most, left = card.escalation, card.most, card.known.left_minor
     asked, currency = escalation.asked, escalation.currency
     if left is not None and _is_short(left, escalation.amount_minor):
         return f"{format_money(left, currency)} is left, less than {asked}."
@@ -508,23 +562,15 @@ def _too_long(escalation: Escalation, kind: RequestKind) -> str:
     )
 
 
-def _lookalikes(escalation: Escalation, name: str, part: Membership) -> list[str]:
+def _lookalikes(card: Card) -> list[str]:
     """Return warnings of deceptive letters, also within values for those who see them."""
-    texts = [text for _, text in texts_in([name, escalation.run.goal, escalation.action])]
-    if part.role in SEE_VALUES:
+    run, action = card.escalation.run, card.escalation.action
+    texts = [text for _, text in texts_in([card.known.name, run.goal, action])]
+    if card.part.role in SEE_VALUES:
         with suppress(ValuesLocked):
-            texts = RunBorder(escalation.run).resolve(texts)
+            texts = RunBorder(run).resolve(texts)
     found = dict.fromkeys(sentence for text in texts for sentence in homoglyph_warnings(text))
     return list(found)[:_LOOKALIKES]
-
-
-def _asked_again(escalation: Escalation) -> int | None:
-    """Return the later request about the same action."""
-    if escalation.not_carried_out != ASKED_AGAIN:
-        return None
-    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
-    same = later.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("pk")
-    return same.values_list("pk", flat=True).first()
 
 
 def _changed_by(reviews: Sequence[Step], before: Json) -> str:
@@ -659,10 +705,11 @@ def _correction_of(escalation: Escalation) -> str:
     return str((escalation.step.reply or {}).get("correction", ""))
 
 
-def following(escalation: Escalation) -> int | None:
-    """Return the run's next request after this one, or None."""
+def _next(escalation: Escalation, *, turn: str = "") -> int | None:
+    """Return the run's next request after this one, perhaps of its turn; None without one."""
     later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk).order_by("pk")
-    return later.values_list("pk", flat=True).first()
+    same = later.filter(step__key__startswith=turn) if turn else later
+    return same.values_list("pk", flat=True).first()
 
 
 # A request's holder and comments, and the people to whom this person may hand it.
@@ -679,22 +726,19 @@ def receivers(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def handover_of(
-    escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
-) -> dict[str, Json]:
+def handover_of(card: Card) -> dict[str, Json]:
     """Read a request's holder and comments, and what this person may do about it."""
-    part = access.membership(user, escalation.workspace_id)
-    waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
-    acts = waits and part.role in access.DECIDES
-    claimed_by = claimant(escalation, at=at)
-    is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
-    able = deciders(escalation, roster()) if acts and not is_kept else ()
+    escalation, user, at, role = card.escalation, card.user, card.at, card.part.role
+    waits = card.is_open and deadline_of(escalation, at=at) > at
+    acts = waits and role in access.DECIDES
+    is_kept = bool(card.claimed_by) and not card.is_mine and role != Role.ADMIN
+    able = deciders(escalation, card.roster) if acts and not is_kept else ()
     names = [one.user.get_username() for one in able]
-    teams = [team for one in able for team in roster().teams[one.user_id]]
+    teams = [team for one in able for team in card.roster.teams[one.user_id]]
     until = getattr(escalation, "snoozed_until", None)
     said, name = _comments(escalation), user.get_username()
     return {
-        "holder": _holder(escalation, user, claimed_by, roster),
+        "holder": _holder(card),
         "said": said[-_SAID:],
         "is_cut": len(said) > _SAID,
         "entry": max((one["event"].seq for one in said if one["event"].actor == name), default=0),
@@ -708,20 +752,18 @@ def handover_of(
     }
 
 
-def _holder(
-    escalation: Escalation, user: User, claimed_by: str, roster: Callable[[], Roster]
-) -> dict[str, object]:
+def _holder(card: Card) -> dict[str, object]:
     """Return who has a waiting request, and whether the assigned may still decide it."""
-    to, team = escalation.assigned_to, escalation.assigned_team
-    held: dict[str, object] = {"claimed_by": claimed_by, "to": "", "is_able": True}
+    to, team = card.escalation.assigned_to, card.escalation.assigned_team
+    held: dict[str, object] = {"claimed_by": card.claimed_by, "to": "", "is_able": True}
+    able = [one.user_id for one in deciders(card.escalation, card.roster)] if to or team else []
     if team:
-        teams = roster().teams
-        is_able = any(team in teams[one.user_id] for one in deciders(escalation, roster()))
-        is_reader = team in teams[user.pk]
+        teams = card.roster.teams
+        is_able, is_reader = any(team in teams[pk] for pk in able), team in teams[card.user.pk]
         return held | {"to": team.name, "is_team": True, "is_reader": is_reader, "is_able": is_able}
     if to:
-        is_able = any(one.user_id == to.pk for one in deciders(escalation, roster()))
-        return held | {"to": to.get_username(), "is_reader": to == user, "is_able": is_able}
+        is_able, is_reader = to.pk in able, to == card.user
+        return held | {"to": to.get_username(), "is_reader": is_reader, "is_able": is_able}
     return held
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -16,11 +15,10 @@ from django.utils import timezone
 
 from agents.core.decisions import ADJUST, ANSWER, APPROVE, INSTRUCTIONS, REJECT, TEXT, Decision
 from agents.core.requests import Json
-from agents.engine.deciders import roster_of
 from agents.engine.desk.review_context import doubts_of
 from agents.models import Escalation, Membership, Team
 from agents.requests import deciding, granting, sharing
-from agents.requests.card import PERIODS, Around, card_of, handover_of, periods, receivers
+from agents.requests.card import PERIODS, Card, card_of, handover_of, periods, receivers
 from agents.requests.form import SET, TYPED, fill_fields, read_decision, read_patch
 from agents.requests.queue import (
     INBOX,
@@ -44,7 +42,6 @@ from agents.requests.queue import (
     view_addresses,
 )
 from agents.requests.words import PASSES_ON, kind_of_request
-from agents.runs import kill_switch
 from agents.runs.changes import labelled_argument
 from agents.runs.pages import show_run
 from agents.shell import access, refusal
@@ -218,20 +215,16 @@ def _show_card(
     A `notice` concerns no field: it is shown above the card until dismissed.
     """
     user = access.person(request)
-    at = timezone.now()
-    around = Around(
-        roster=cache(lambda: roster_of(escalation, user.pk)),
-        stops=cache(lambda: kill_switch.standing(*access.stopped_workspaces(user))),
-    )
-    card = card_of(escalation, user, around, at=at)
+    read = Card(escalation, user, timezone.now())
+    card = card_of(read)
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
         **_beside(request, escalation),
         "nav": "approvals",
         "card": card,
-        "handover": handover_of(escalation, user, around.roster, at=at),
-        "stops": around.stops,
+        "handover": handover_of(read),
+        "stops": read.stops,
         "typed_in": _typed_in(request.POST),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
         "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,

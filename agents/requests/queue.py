@@ -38,16 +38,7 @@ from agents.core.requests import EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Effect, Escalation, Grants, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
-from agents.requests.words import (
-    act,
-    came_to_nothing,
-    kind_of_request,
-    mark_of,
-    outcome,
-    sent_since,
-    told_apart_by,
-    why_of,
-)
+from agents.requests.words import act, kind_of_request, mark_of, outcome, told_apart_by, why_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
 from agents.shell import access, formats
@@ -856,12 +847,9 @@ def strip_of(user: User, key: str) -> dict[str, Any] | None:
         if words and more:
             words = format_html("and {} more: {}", len(more), words)
         return _just_decided(escalation, words) if words else None
-    effect: Effect | None = getattr(escalation, "carried", None) or sent_since(escalation)
+    effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
-    why = came_to_nothing(escalation, effect)
-    return _just_decided(
-        escalation, outcome(escalation, effect, called, why=why, at=timezone.now())
-    )
+    return _just_decided(escalation, outcome(escalation, effect, called, at=timezone.now()))
 
 
 def _left_to_others(escalation: Escalation, user: User) -> SafeString:

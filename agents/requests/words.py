@@ -332,7 +332,7 @@ def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approv
 # The outcome of a request that was decided or no longer waits.
 
 
-def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
+def _why_undone(escalation: Escalation, effect: Effect | None) -> str:
     """Return why an approved action was not executed; "" if it was or still may be.
 
     A run that is over will pay nothing, even without a recorded reason.
@@ -350,19 +350,13 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
 
 def outcome(
-    escalation: Escalation,
-    effect: Effect | None,
-    name: str,
-    *,
-    why: str,
-    at: datetime,
-    is_held: bool = False,
+    escalation: Escalation, effect: Effect | None, name: str, *, at: datetime, is_held: bool = False
 ) -> SafeString:
     """Return the outcome of a request that no longer waits, by the ledger.
 
-    `effect` is what was carried out: for a draft, the email that left. `why` says why an approved
-    action was not executed, or is "". `is_held`: a kill switch keeps its agent from taking it.
+    `effect` is what was carried out. `is_held`: a kill switch keeps its agent from taking it.
     """
+    why, effect = _why_undone(escalation, effect), effect or _sent_since(escalation)
     kind, state = kind_of_request(escalation), escalation.state
     granted = escalation.granted_minor
     if effect and effect.amount_minor is not None:
@@ -413,7 +407,7 @@ def _is_running(effect: Effect, escalation: Escalation, at: datetime) -> bool:
     return bool(is_begun and tool and at < effect.intended_at + timedelta(seconds=tool.timeout))
 
 
-def sent_since(escalation: Escalation) -> Effect | None:
+def _sent_since(escalation: Escalation) -> Effect | None:
     """Return the newest email that left, or may have, after a draft was approved; or None."""
     if kind_of_request(escalation).change != INSTRUCTIONS or escalation.decided_at is None:
         return None
