@@ -13,7 +13,7 @@ from agents.overview import search as subjects
 from agents.people import member_pages, sign_in
 from agents.people import member_pages as invitations
 from agents.people import sign_in as second_factor
-from agents.publishing import draft_pages, trial_pages, try_pages
+from agents.publishing import draft_pages, trial_pages
 from agents.publishing import pages as policy
 from agents.requests import bulk
 from agents.requests import pages as requests
@@ -95,7 +95,7 @@ urlpatterns: list[URLPattern] = [
     path("policy/draft/", draft_pages.draft_begin, name="policy-draft-begin"),
     path("policy/drafts/<int:pk>/", draft_pages.draft, name="policy-draft"),
     path("policy/drafts/<int:pk>/change/", draft_pages.draft_change, name="policy-draft-change"),
-    path("policy/drafts/<int:pk>/try/", try_pages.try_one, name="policy-draft-try"),
+    path("policy/drafts/<int:pk>/try/", draft_pages.try_one, name="policy-draft-try"),
     path("policy/drafts/tried/<int:pk>/", trial_pages.trial, name="policy-trial"),
     path("policy/drafts/tried/<int:pk>/<uuid:run>/", trial_pages.walk_run, name="policy-walk"),
     path("policy/drafts/tried/<int:pk>/cancel/", trial_pages.cancel, name="policy-trial-cancel"),

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from agents.engine.again import EMPTIED, LOCKED, rulings_again
 from agents.models import Run
+from agents.publishing.whatif import EMPTIED, LOCKED, rulings_again
 from agents.sdk.desk import DESKS, Desk
 
 

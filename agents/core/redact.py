@@ -75,9 +75,14 @@ class _Masker:
     ours: Collection[str]
 
 
-def mask(text: str, kinds: Collection[str]) -> str:
-    """Return `text` without secrets and personal data of these kinds."""
-    return _mask(text, _Masker(_finders(tuple(kinds), (), ()), None, (), ()))
+def mask(
+    text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
+) -> str:
+    """Return `text` without secrets and personal data of these kinds.
+
+    Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets.
+    """
+    return _mask(text, _Masker(_finders(tuple(kinds), tuple(kept), tuple(ours)), None, (), ours))
 
 
 def mask_json(
@@ -90,9 +95,8 @@ def mask_json(
 ) -> Json:
     """Mask every text in a JSON value, keys included, by the treatments in `redaction`.
 
-    Addresses in `kept`, in lower case, stay. `ours` are the values of our own secrets. Without a
-    `namer`, values that would get a name are removed. A value with nothing to mask is returned
-    itself: most consist of keys, codes and sentences of rules.
+    Without a `namer`, values that would get a name are removed. A value with nothing to mask is
+    returned itself: most consist of keys, codes and sentences of rules.
     """
     if not _may_hold(texts_of(value), ours):
         return value

@@ -18,7 +18,7 @@ from agents.models.runs import ValuesLocked, target_of
 from agents.policies.flips import ALONE, BLOCKED, SUMS, WAITS
 from agents.publishing.trials import DAYS, cancel_trial
 from agents.publishing.versions import readable
-from agents.publishing.walks import walk
+from agents.publishing.whatif import walk
 from agents.publishing.words import differences
 from agents.sdk.desk import DESKS, tool_title
 from agents.sdk.values import BadArguments

@@ -1,8 +1,10 @@
 """What a draft would have done with the runs of the last days, judged again from what is stored."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,14 +13,31 @@ from uuid import UUID
 from django.db.models import Count, Q
 
 from agents.core.json_forms import Action
-from agents.core.limits import Limits
-from agents.core.requests import EffectState, Json
-from agents.core.reviews import CallTarget, ReviewResult
-from agents.engine.again import rulings_again
+from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.requests import (
+    Ask,
+    Diverged,
+    EffectState,
+    Escalate,
+    Json,
+    Reply,
+    Request,
+    Review,
+    Use,
+)
+from agents.core.reviews import CallTarget, ReviewResult, consent_of
+from agents.engine.drive import WaitsForPerson, drive
+from agents.engine.journal import Journal
+from agents.engine.redaction import RunBorder
+from agents.engine.turns.advance import RunExecutor, brief_in, limits_in
 from agents.models import Effect, Escalation, Run, Step, Workspace
-from agents.models.runs import target_of
-from agents.policies.curve import curve_of
-from agents.policies.flips import FlipTable, Proposal, concerned, untried
+from agents.models.runs import ValuesLocked, pseudonyms_of, target_of
+from agents.patterns import PATTERNS, Notes
+from agents.policies import NO_CONSENT
+from agents.policies.again import CannotJudge, judge_again
+from agents.policies.flips import FlipTable, Proposal, concerned, curve_of, untried
+from agents.policies.words import end_sentence
+from agents.sdk.desk import DESKS
 from agents.sdk.values import BadArguments
 
 # By pattern and desk: both versions, and which actions they may judge otherwise.
@@ -132,3 +151,128 @@ def _proposal(
         executed=sum(mine),
         people=people,
     )
+
+
+# Walk a recorded run under another version, up to the first thing that its record lacks.
+#
+# No model, person or business is asked, and nothing is executed or stored.
+
+
+_LACKS = {
+    Ask: "The agent would be asked something else. The record holds no answer to that.",
+    Escalate: "The record holds no answer of a person to this request.",
+    Use: "The record holds no result of this call.",
+}
+
+
+class RecordEnds(Exception):
+    """The record does not hold what comes next; the text says why."""
+
+
+class _Walker(RunExecutor):
+    """Answers from the record; reviews are judged by the other version."""
+
+    def __init__(self, run: Run, limits: Limits) -> None:
+        super().__init__(Journal(run), limits_in(run, limits))
+        self.steps = sorted(self.journal.steps.values(), key=lambda step: step.position)
+        self.judged = {one.key: ruled for one, ruled in rulings_again(run, self.steps, limits)}
+        self.reached: dict[str, ReviewResult] = {}
+
+    def recall(self, key: str, request: Request) -> Reply | None:
+        step = self.journal.steps.get(key)
+        if step is None:
+            return None
+        if isinstance(request, Review) and request.action == step.asked.get("action"):
+            ruled = self.judged[key]
+            if isinstance(ruled, str):
+                raise RecordEnds(ruled)
+            self.reached[key] = ruled[1]
+            return Reply({**(step.reply or {}), **ruled[1].as_json()})
+        try:
+            return super().recall(key, request)
+        except Diverged:  # what a person was shown may differ, not what they decided on
+            is_same = isinstance(request, Escalate) and request.action == step.asked.get("action")
+            if not is_same:
+                return None
+        if step.ended_at is None:
+            raise WaitsForPerson(key)
+        return Reply(step.reply, step.failed)
+
+    async def keep(self) -> None:
+        """Write nothing."""
+
+    async def do(self, key: str, request: Request) -> Reply:
+        raise RecordEnds(_LACKS.get(type(request), "The record holds nothing that follows here."))
+
+
+def walk(run: Run, document: Json) -> tuple[list[tuple[Step, ReviewResult | None]], str]:
+    """Return a run's reviews with another version's rulings, and why the walk ended.
+
+    A review without a ruling was not reached.
+    """
+    if run.is_emptied or run.desk not in DESKS:
+        return [], EMPTIED if run.is_emptied else "Its desk is not installed."
+    try:
+        walker = _Walker(run, read_limits(document).of(run.pattern, run.desk))
+        brief = replace(brief_in(walker.journal), limits=walker.limits)
+    except ValuesLocked:
+        return [], LOCKED
+    except BadPolicy as error:
+        return [], str(error)
+    try:
+        end = asyncio.run(drive(PATTERNS[run.pattern](brief, Notes()), walker)).outcome
+        code = end and (end.stopped or "success")
+        why = "It ends as the run did." if end else "It waits here, as the run does."
+        if code and code != run.stop_reason:
+            why = end_sentence(code)
+    except RecordEnds as ended:
+        why = str(ended)
+    reviews = [step for step in walker.steps if step.kind == "review" and step.ended_at]
+    return [(step, walker.reached.get(step.key)) for step in reviews], why
+
+
+# Judge the stored rulings of a run again: its steps, limits and people's consent, read once.
+
+
+EMPTIED = "Its run was archived or erased."
+LOCKED = "The key of its stored values is missing."
+
+
+def rulings_again(
+    run: Run, steps: Sequence[Step], *others: Limits
+) -> Iterator[tuple[Step, list[ReviewResult] | str]]:
+    """Yield each review among a run's steps with its rulings, or why there are none.
+
+    The first ruling is the stored one; after it come those under `others`, of the run's pattern and
+    desk. The steps in which people consented are among `steps` too.
+    """
+    known = {step.key: step for step in steps}
+    others = tuple(limits_in(run, one) for one in others)
+    for step in steps:
+        if step.kind != "review" or step.ended_at is None or step.failed:
+            continue
+        try:
+            yield step, _again(run, step, known, others)
+        except CannotJudge as no:
+            yield step, str(no)
+
+
+def _again(
+    run: Run, step: Step, known: dict[str, Step], others: Sequence[Limits]
+) -> list[ReviewResult]:
+    if run.is_emptied or not step.reply:
+        raise CannotJudge(EMPTIED)
+    if run.desk not in DESKS:
+        raise CannotJudge("Its desk is not installed.")
+    try:
+        pseudonyms_of(run)
+        then = limits_in(run)
+    except ValuesLocked as error:
+        raise CannotJudge(LOCKED) from error
+    except BadPolicy as error:
+        raise CannotJudge("This release cannot read its version.") from error
+    consent, granted = NO_CONSENT, known.get(step.asked.get("granted") or "")
+    if granted:
+        consent = consent_of(granted.asked["review"], granted.reply)
+    desk, border = DESKS[run.desk], RunBorder(run)
+    return judge_again(desk, step.asked, step.reply, then, others, border=border, consent=consent)

@@ -7,9 +7,9 @@ import pytest
 from agents.core.requests import Json
 from agents.core.reviews import Facts, Open
 from agents.desks.refunds.limits import STRICT
-from agents.engine.again import rulings_again
 from agents.models import Run
 from agents.policies.again import CannotJudge, read_facts
+from agents.publishing.whatif import rulings_again
 from agents.sdk.declaration_checks import type_of_facts
 from agents.sdk.desk import DESKS
 from tests.engine.scene import REFUND_500, Scene, go

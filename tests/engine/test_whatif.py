@@ -10,12 +10,10 @@ from django.utils import timezone
 from agents.audit.erasing import erase_subject
 from agents.core.limits import Limits
 from agents.desks.refunds.limits import STRICT
-from agents.engine.again import LOCKED
 from agents.models import Event, Run, Step, Workspace
 from agents.policies.again import FAILS
 from agents.policies.flips import outcome
-from agents.publishing.walks import walk
-from agents.publishing.whatif import judge_period
+from agents.publishing.whatif import LOCKED, judge_period, walk
 from tests.database import make_once
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.limits import with_limits, with_part
