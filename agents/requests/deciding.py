@@ -47,7 +47,6 @@ from agents.models import (
     Membership,
     Role,
     Run,
-    Step,
     Workspace,
 )
 from agents.models.record import Entry, append_events, commanding_account, facts_of
@@ -57,12 +56,13 @@ from agents.policies.answers import compare_amounts, outdated_sentences
 from agents.requests.granting import (
     LOCKED,
     Grant,
+    GrantBasis,
     check_demand,
     grant,
     look_ahead,
     name_patch,
     obstacle,
-    read_case,
+    read_basis,
 )
 from agents.requests.sharing import MAX_COMMENT, Claimed, lock_escalation, own_words
 from agents.sdk.desk import DESKS
@@ -137,17 +137,16 @@ def _decide(
     is_about_call = kind_of(escalation.kind, escalation.action).settles_call
     if is_about_call and wanted.is_reported is False and (report := report_on(escalation.step)):
         raise CallReported(report)
-    granted, first = None, None
+    granted, first, basis = None, None, GrantBasis(escalation, steps, at, ahead)
     if wanted.approve:
-        known = (escalation, steps)
-        approval = _standing_approval(*known, shown=wanted.approval, at=at, ahead=ahead)
+        approval = _standing_approval(basis, shown=wanted.approval)
         if isinstance(approval, ApprovalLapsed):
             return approval
         first = approval
-        granted = grant(*known, person, patch=wanted.patch, at=at, ahead=ahead)
+        granted = grant(basis, person, wanted.patch)
     wanted = replace(wanted, **redact_for(escalation.run, wanted.written))
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
-        _check_letter(escalation, steps, wanted.correction, at=at)
+        _check_letter(basis, wanted.correction)
     with Commit(escalation.run, at=at) as commit:
         if granted and not _is_enough(escalation, first, granted, by):
             if not _keep_first(escalation, person, granted, wanted, commit=commit):
@@ -374,23 +373,22 @@ def judge_letter(
 
     Raises Refused as the decision would. Changes nothing.
     """
-    escalation, steps, _ = read_case(escalation_id, by)
+    basis, _ = read_basis(escalation_id, by, at)
+    escalation = basis.escalation
     if kind_of(escalation.kind, escalation.action).change != TEXT:
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     check_text(text, most=MAX_TEXT, what="letter")
     text = redact_for(escalation.run, text)
-    return compare_amounts(text, _check_letter(escalation, steps, text, at=at, lock=False))
+    return compare_amounts(text, _check_letter(basis, text))
 
 
-def _check_letter(
-    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime, lock: bool = True
-) -> Facts:
+def _check_letter(basis: GrantBasis, correction: str) -> Facts:
     """Return the facts to compare a letter with. To decide, call with the run locked.
 
     Raises Refused for masked text, or for a fact that has changed since.
     """
-    argument, run = escalation.review["facts"]["letter"], escalation.run
-    letter = correction or str(escalation.action["args"][argument])
+    action, run = basis.escalation.action, basis.escalation.run
+    letter = correction or str(action["args"][basis.escalation.review["facts"]["letter"]])
     masks = list(dict.fromkeys(mask for _, mask in RunBorder(run).unknown_in(letter)))
     if masks:
         author = "you" if correction else "the agent"
@@ -399,7 +397,8 @@ def _check_letter(
             f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} instead of "
             f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
         )
-    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=lock)
+    about = (run, action, run.limits, basis.steps)
+    facts, _ = fetch_now(fetch_facts, *about, at=basis.at, lock=basis.lock)
     if outdated := outdated_sentences(letter, facts):
         raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
     return facts
@@ -436,25 +435,18 @@ def lapse_in_words(approval: Approval, why: Refused) -> str:
     return f"{approval.by.get_username()}’s approval no longer counts: {sentence}"
 
 
-def _standing_approval(
-    escalation: Escalation,
-    steps: list[Step],
-    *,
-    at: datetime,
-    ahead: LookedUp | None,
-    shown: int | None = None,
-) -> _First | ApprovalLapsed | None:
+def _standing_approval(basis: GrantBasis, *, shown: int | None) -> _First | ApprovalLapsed | None:
     """Return the first approval, checked as if it were given now; None if there is none.
 
     A lapsed one is removed and recorded. ApprovalLapsed tells a person who relied on it; a page
     that showed none continues. `shown` is what the person saw: an approval's number, SAW_NONE, or
     None if unknown. Raises Refused if it was another approval.
     """
-    first = _first_of(escalation)
-    judged = _judge_first(first, escalation, steps, at=at, ahead=ahead) if first else None
+    first = _first_of(basis.escalation)
+    judged = _judge_first(first, basis) if first else None
     if isinstance(judged, ApprovalLapsed):
-        with Commit(escalation.run, at=at) as commit:
-            _lapse(escalation, judged, commit)
+        with Commit(basis.escalation.run, at=basis.at) as commit:
+            _lapse(basis.escalation, judged, commit)
         return None if shown == SAW_NONE else judged
     if shown is not None and shown != (first.pk if first else SAW_NONE):
         who = first.by.get_username() if first else "Nobody"
@@ -469,18 +461,10 @@ def _first_of(escalation: Escalation) -> Approval | None:
     return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
 
 
-def _judge_first(
-    approval: Approval,
-    escalation: Escalation,
-    steps: list[Step],
-    *,
-    at: datetime,
-    ahead: LookedUp | None,
-) -> _First | ApprovalLapsed:
+def _judge_first(approval: Approval, basis: GrantBasis) -> _First | ApprovalLapsed:
     """Judge a first approval as if it were given now."""
     try:
-        person = membership_of(approval, escalation)
-        granted = grant(escalation, steps, person, patch=approval.patch, at=at, ahead=ahead)
+        granted = grant(basis, membership_of(approval, basis.escalation), approval.patch)
     except Refused as no:
         return ApprovalLapsed(approval, no)
     return _First(approval, granted)

@@ -56,22 +56,24 @@ class Grant:
     target: CallTarget
 
 
-def grant(
-    escalation: Escalation,
-    steps: list[Step],
-    person: Membership,
-    *,
-    patch: _Patch | None,
-    at: datetime,
-    ahead: LookedUp | None,
-    lock: bool = True,
-) -> Grant | None:
+@dataclass(frozen=True)
+class GrantBasis:
+    """What a grant is judged on: the request, its run's steps, the time, and what was looked up."""
+
+    escalation: Escalation
+    steps: list[Step]
+    at: datetime
+    ahead: LookedUp | None = None  # the answer to the desk's look-up
+    lock: bool = True  # a preview needs none
+
+
+def grant(basis: GrantBasis, person: Membership, patch: _Patch | None) -> Grant | None:
     """Return what the person grants; None if no tool call is held. Raises Refused.
 
-    To decide, call with the run and the workspace locked, so that granted sums cannot grow; a
-    preview needs no lock. The refusal of an excessive amount names the tightest bound. Check for an
-    `obstacle` before. `ahead` is the answer to the desk's look-up.
+    To decide, call with the run and the workspace locked, so that granted sums cannot grow. The
+    refusal of an excessive amount names the tightest bound. Check for an `obstacle` before.
     """
+    escalation, at = basis.escalation, basis.at
     tool = deciders.held_tool(escalation)
     if patch is not None and (tool is None or not patch):
         raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
@@ -88,12 +90,11 @@ def grant(
         real, too_high = _changed_arguments(tool, asked_for, typed, *about)
         args = {**args, **border.name({name: real[name] for name in patch})}
     action = {**escalation.action, "args": args}
-    arguments = (run, action, run.limits, [*calls_before(run, action), *steps])
+    arguments = (run, action, run.limits, [*calls_before(run, action), *basis.steps])
     shown = escalation.review.get("facts") or {}
     before = EarlierReview(shown, escalation.created_at, patch)
-    facts, resource = fetch_now(
-        fetch_facts, *arguments, at=at, lock=lock, is_attended=True, ahead=ahead, before=before
-    )
+    more: dict[str, Any] = {"lock": basis.lock, "ahead": basis.ahead, "before": before}
+    facts, resource = fetch_now(fetch_facts, *arguments, at=at, is_attended=True, **more)
     for name in facts.choices:
         sentence = f"Choose the {label_of(name).lower()} that is meant."
         raise Refused("no_choice", sentence, field=name)
@@ -202,21 +203,21 @@ def look_ahead(run: Run) -> LookedUp | None:
         raise Refused("lookup_failed", sentence) from None
 
 
-def read_case(pk: int, by: User) -> tuple[Escalation, list[Step], Membership]:
-    """Return a request, its steps and the membership of the person judging it. Raises Refused."""
+def read_basis(pk: int, by: User, at: datetime) -> tuple[GrantBasis, Membership]:
+    """Return what a preview is judged on, and its person's membership. Raises Refused."""
     escalation = Escalation.objects.select_related("run__policy", "workspace").get(pk=pk)
     person = require_member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if no := obstacle(escalation):
         raise no
-    return escalation, list(escalation.run.steps.order_by("position")), person
+    steps = list(escalation.run.steps.order_by("position"))
+    return GrantBasis(escalation, steps, at, lock=False), person
 
 
 def judge_change(*, escalation_id: int, by: User, patch: _Patch, at: datetime) -> Grant | None:
     """Return the grant that these changes would give now, without deciding. Raises Refused."""
-    escalation, steps, person = read_case(escalation_id, by)
-    ahead = look_ahead(escalation.run)
-    patch = _with_keys(escalation, patch)
-    return grant(escalation, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
+    basis, person = read_basis(escalation_id, by, at)
+    ahead = look_ahead(basis.escalation.run)
+    return grant(replace(basis, ahead=ahead), person, _with_keys(basis.escalation, patch))
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:

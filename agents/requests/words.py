@@ -206,7 +206,6 @@ def choices(
     first one except that of what the first person approved.
     """
     kind, first = kind_of_request(escalation), entitled.first
-    may_say_yes = may_say_yes and entitled.may_say_yes
     open_to = {
         ADJUST: may_say_yes and (bool(fields) or kind.change in (TEXT, INSTRUCTIONS, ANSWER)),
         APPROVE: may_say_yes and may_grant_all,
