@@ -105,7 +105,7 @@ class _RequestWords:
 _TABLES = read_table(_RequestWords, __file__, "request_kinds.toml")
 KINDS, LAPSES = _TABLES.kinds, _TABLES.lapses
 ACTION, LETTER, OUTPUT = KINDS["action"], KINDS["letter"], KINDS["output"]
-ADVICE, FINAL, QUESTION = KINDS["advice"], KINDS["answer"], KINDS["question"]
+FINAL, QUESTION = KINDS["answer"], KINDS["question"]
 HAND_OVER, INQUIRY = KINDS["hand_over"], KINDS["inquiry"]
 EFFECT_UNKNOWN = KINDS["effect_unknown"]
 # For a call that an agent proposed: it gets the reason, and may propose something else.
