@@ -14,7 +14,7 @@ from agents.management.operation_command import OperationCommand, refusals, user
 from agents.models import Approval, Escalation, Team
 from agents.requests import deciding, granting, sharing
 from agents.sdk.adjustments import BadPatch, changed_fields
-from agents.tools import ask_in_words, request_of
+from agents.tools import request_of
 
 
 class Decide(BaseCommand):
@@ -115,16 +115,8 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
 
 def _what(decided: Escalation) -> str:
     """Return the request in the words of its card, and what was done with it."""
-    desk = decided.run.desk
-    question = ask_in_words(
-        desk,
-        decided.kind,
-        decided.action,
-        amount=decided.asked,
-        subject=decided.run.subject_label or "nobody in particular",
-        review=decided.review,
-    )
-    kind = request_of(desk, decided.kind, decided.action)
+    question = decided.in_words(decided.run.subject_label or "nobody in particular")
+    kind = request_of(decided.run.desk, decided.kind, decided.action)
     did = kind.what_was_done(decided.state, decided.granted, decided.asked)
     return f"{question}: {decided.decided_by} {did}."
 

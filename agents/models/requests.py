@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from agents.core.money import format_money
 from agents.core.requests import DECIDED, EscalationState
 from agents.models.keys import check, has, index, once
+from agents.tools import ask_in_words
 
 REMEMBERED = timedelta(days=30)  # for which a rejection binds
 _IS_OPEN = Q(state=EscalationState.OPEN)
@@ -176,6 +177,12 @@ class Escalation(models.Model):
         """Return the granted amount in words; "" for none."""
         minor = self.granted_minor
         return "" if minor is None else format_money(minor, self.currency)
+
+    def in_words(self, name: str = "") -> str:
+        """Return the request in a line of text. `name` is the subject's, or ""."""
+        about = (self.run.desk, self.kind, self.action)
+        subject = name or self.run.subject_label or self.subject_key
+        return ask_in_words(*about, amount=self.asked, subject=subject, review=self.review)
 
 
 def has_rejections(*, workspace: Any, subject: Any) -> Exists:

@@ -24,7 +24,7 @@ from agents.engine.tools.attention import attention_of
 from agents.models import Escalation, Invitation, Notification, Run
 from agents.policies.words import end_sentence, why_not
 from agents.shell.formats import WORDS
-from agents.tools import ask_in_words, request_of
+from agents.tools import request_of
 
 LONGEST = 200  # characters of a line
 TEST = "test"  # kind of an admin's test of a channel
@@ -82,17 +82,8 @@ def note_of(notification: Notification) -> Note:
     matter, url = _why_attention(notification, run), url_of("run", run.pk)
     lines = [matter]
     if request is not None:
-        what = _mask(
-            notification,
-            ask_in_words(
-                run.desk,
-                request.kind,
-                request.action,
-                amount=request.asked,
-                subject=run.subject_label or request.subject_key,
-                review=request.review,
-            ),
-        )
+        request.run = run  # read already
+        what = _mask(notification, request.in_words())
         whom = _mask(notification, run.subject_label)
         what += f" ({whom})" if whom and whom not in what else ""
         why = _mask(notification, _why_asked(request))

@@ -19,7 +19,6 @@ from agents.core.requests import EffectState, EscalationState, Json
 from agents.models import Effect, Escalation, Role, Run
 from agents.publishing.versions import readable
 from agents.requests.queue import INBOX, open_in, rows_about
-from agents.requests.words import act
 from agents.runs.listing import ORDER, RunFilter, chip_of, closings, find_runs, runs_with_words
 from agents.sdk.desk import DESKS, offered, tools_at
 from agents.shell import access
@@ -159,7 +158,7 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
     )
     found: list[_Hit] = []
     for one in requests[:_MOST]:
-        told, whom = f"{one.pk}: {act(one)}", one.run.subject_label
+        told, whom = f"{one.pk}: {one.in_words()}", one.run.subject_label
         title = told if whom in told else f"{told}, {whom}"
         found.append((reverse("approval", args=[one.pk]), title, standing_of(one)))
     return found

@@ -33,7 +33,7 @@ from agents.requests.queue import (
     rows_in,
 )
 from agents.requests.sharing import CLAIM, MAX_COMMENT
-from agents.requests.words import act, kind_of_request
+from agents.requests.words import kind_of_request
 from agents.sdk.desk import tool_title
 from agents.shell import access, refusal
 from agents.shell.event_words import REFUSALS
@@ -311,9 +311,7 @@ def _outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[dict[str, A
     held = access.escalations_of(user).filter(pk__in=keys[:MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
     events = _told_in_bulk(bulk, [one.run_id for one in rows])
-    outcomes = [
-        {"escalation": one, "act": act(one), "why": _why(one, events.get(one.pk))} for one in rows
-    ]
+    outcomes = [{"escalation": one, "why": _why(one, events.get(one.pk))} for one in rows]
     return sorted(outcomes, key=lambda outcome: not outcome["why"])
 
 

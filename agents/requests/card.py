@@ -46,7 +46,6 @@ from agents.requests.queue import claimant
 from agents.requests.sharing import COMMENTED, deadline_of, own_words
 from agents.requests.words import (
     Entitlement,
-    act,
     choices,
     comparisons,
     draft_of,
@@ -211,7 +210,7 @@ def _what_is_asked(card: Card) -> dict[str, Any]:
     escalation, kind = card.escalation, card.kind
     return {
         "kind": kind,
-        "act": act(escalation, card.known.name),
+        "act": escalation.in_words(card.known.name),
         "asks": what_awaits(escalation, card.called, card.entitled.first),  # the action, as markup
         "subject": card.called,
         "number": f"#{escalation.subject_key}" if card.known.name else "",  # if their name has none
@@ -452,7 +451,7 @@ def _about_the_same(escalation: Escalation) -> tuple[list[Escalation], list[dict
     party = told_apart_by(escalation)
     waiting = [
         # Its mark has to be compared with its request.
-        {"request": other, "act": act(other), "mark": mark_of(other)}
+        {"request": other, "mark": mark_of(other)}
         for other in newest
         if not other.decided_at and told_apart_by(other) == party
     ]
@@ -681,7 +680,6 @@ def _since(before: Escalation, now: Escalation) -> dict[str, Any]:
     ]
     return {
         "escalation": before,
-        "act": act(before),
         "words": before.comment,
         "is_other": is_other,
         "changes": [] if is_other else changes,
@@ -697,7 +695,7 @@ def _corrected_before(escalation: Escalation) -> list[dict[str, Any]]:
     )
     found = earlier.select_related("decided_by", "step", "run").order_by("-pk")
     same = (one for one in found if one.action.get("step") == escalation.action["step"])
-    return [{"escalation": one, "act": act(one), "words": _correction_of(one)} for one in same]
+    return [{"escalation": one, "words": _correction_of(one)} for one in same]
 
 
 def _correction_of(escalation: Escalation) -> str:

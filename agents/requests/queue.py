@@ -38,7 +38,7 @@ from agents.core.requests import EscalationState, Json
 from agents.db.compiled import CompiledSelect, Param, Params, spread
 from agents.models import Effect, Escalation, Grants, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
-from agents.requests.words import act, kind_of_request, mark_of, outcome, told_apart_by, why_of
+from agents.requests.words import kind_of_request, mark_of, outcome, told_apart_by, why_of
 from agents.sdk.adjustments import label_of
 from agents.sdk.desk import tool_title
 from agents.shell import access, formats
@@ -342,7 +342,7 @@ def _rows(requests: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     return [
         InboxRow(
             escalation=e,
-            act=act(e, _name(e)),
+            act=e.in_words(_name(e)),
             asked=_request_text(e),
             granted=_grant_text(e),
             why=why_of(e),

@@ -51,14 +51,7 @@ from agents.sdk.rules import Origin
 from agents.shell.event_words import ASK_REASONS
 from agents.shell.formats import CHIPS, WORDS, mark
 from agents.shell.refusal import Refused
-from agents.tools import (
-    argument_in_words,
-    ask_in_words,
-    before_of,
-    call_in_words,
-    names_in,
-    request_of,
-)
+from agents.tools import argument_in_words, before_of, call_in_words, names_in, request_of
 
 PASSES_ON = "pass"  # to somebody who may decide it: no decision, so no answer of the table
 _CLASSES = {
@@ -76,18 +69,6 @@ _KEYED = re.compile(r"(.+) (\([^\s()]{1,20}\))")
 
 def kind_of_request(escalation: Escalation) -> RequestKind:
     return request_of(escalation.run.desk, escalation.kind, escalation.action)
-
-
-def act(escalation: Escalation, name: str = "") -> str:
-    """Return the request in a line of text. `name` is the subject's, or ""."""
-    return ask_in_words(
-        escalation.run.desk,
-        escalation.kind,
-        escalation.action,
-        amount=escalation.asked,
-        subject=name or escalation.run.subject_label or escalation.subject_key,
-        review=escalation.review,
-    )
 
 
 def told_apart_by(escalation: Escalation) -> str:

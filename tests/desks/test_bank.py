@@ -14,7 +14,7 @@ from agents.core.reviews import DeskFacts, Facts
 from agents.desks.refunds.limits import STRICT
 from agents.engine.tools import admission
 from agents.models import Escalation, Run
-from agents.requests.words import act, sources
+from agents.requests.words import sources
 from agents.runs.trace import trace
 from agents.sdk import values as serialization
 from agents.sdk.desk import DESKS
@@ -84,7 +84,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     assert (run.state, reasons_of(run)) == (RunState.WAITING, ["first_payment"])
     why = "Kanzlei Brandt (P-103) has never been paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
-    assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
+    assert "to Kanzlei Brandt (P-103), dated" in held.in_words("Operating account")
     origins = {one["value"]: [m[0] for m in one["marks"]] for one in sources(held, [])}
     assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ["request"]
     assert (held.subject_key, held.resource) == ("main", "main")

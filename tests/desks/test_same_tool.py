@@ -8,7 +8,6 @@ from django.urls import reverse
 
 from agents.engine.desk import registry
 from agents.models import Role, Run, Scope
-from agents.requests.words import act
 from agents.sdk.demo import Answers, Says
 from agents.sdk.rules import escalate
 from agents.shell.refusal import Refused
@@ -73,7 +72,7 @@ def test_a_run_calls_and_words_the_tool_of_its_own_desk(both: tuple[Scene, list[
     scene, invited = both
     runs = guest(scene), go(launch(scene, NEW_PAYEE))
 
-    asked = [act(run.escalations.get()) for run in runs]
+    asked = [run.escalations.get().in_words() for run in runs]
     decide(scene, runs[0])
     page = client_of(scene.rita).get(reverse("run", args=[go(runs[0]).pk])).content.decode()
 
