@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,8 +12,7 @@ from django.db import connection
 from agents.core.requests import RunState
 from tests import checker, clusters
 from tests.conformance import harness
-from tests.conformance.replay_server import Session
-from tests.e2e.workers import PATIENCE, SCRIPT, reach, settings_of, until
+from tests.e2e.workers import PATIENCE, SCRIPT, Held, reach, settings_of, until
 from tests.engine.scene import REFUND_500, mails, payments, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.processes import running
@@ -76,20 +74,6 @@ def status(site: str, user: User, path: str) -> int:
         asked.close()
 
 
-class Thinking(Session):
-    """A script whose second answer is held until the test allows it."""
-
-    def __init__(self, name: str, script: list[str], may_go_on: Event) -> None:
-        super().__init__(name, script)
-        self.may_go_on = may_go_on
-
-    def take(self, *asked: Any) -> Any:
-        answer = super().take(*asked)
-        if self.requests == 2:
-            self.may_go_on.wait(PATIENCE)
-        return answer
-
-
 def restart(cluster: clusters.Cluster) -> None:
     cluster.restart()
     connection.close()  # the test's own connection was cut too
@@ -99,10 +83,9 @@ def restart(cluster: clusters.Cluster) -> None:
 def test_database_restart_loses_and_doubles_nothing(own: clusters.Cluster, dispatch: str) -> None:
     scene = set_scene()
     amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
-    restarted = Event()
     pages = serve(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
     with harness.replaying() as model, pages as site:
-        model.sessions["refund"] = Thinking("refund", amounts, restarted)
+        model.sessions["refund"] = held = Held(amounts, 1)
         assert status(site, scene.eve, "/runs/") == 200
         run = scene.launch(REFUND_500)
         cookie = cookie_of(scene.eve)
@@ -111,9 +94,9 @@ def test_database_restart_loses_and_doubles_nothing(own: clusters.Cluster, dispa
             running("manage.py", "work", **settings) as worker,
             watching(site, f"run={run.pk}", cookie=cookie) as stream,
         ):
-            until(lambda: model.sessions["refund"].requests == 2)
+            until(lambda: held.requests == 2)
             restart(own)
-            restarted.set()
+            held.may_go_on.set()
 
             assert status(site, scene.eve, f"/runs/{run.pk}/") == 200
             reach(RunState.DONE, run)

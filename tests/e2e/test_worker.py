@@ -15,7 +15,7 @@ from agents.core.requests import RunState
 from agents.models import Escalation, Run
 from tests import nursery
 from tests.conformance.replay_server import ReplayServer
-from tests.e2e.workers import PATIENCE, SCRIPT, reach, settings_of, until
+from tests.e2e.workers import PATIENCE, SCRIPT, Held, reach, settings_of, until
 from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import ROOT, environment, logging_to, running
 
@@ -76,12 +76,13 @@ def test_refund_is_paid_once_although_its_worker_dies(
 
 @pytest.mark.proves("F10")
 def test_worker_killed_during_a_model_call_is_replaced(scene: Scene, model: ReplayServer) -> None:
-    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.0}, *SCRIPT[:2]])
+    model.sessions["refund"] = held = Held([SCRIPT[0], *SCRIPT[:2]], 0)
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)) as worker:
-        until(lambda: model.sessions["refund"].requests == 1)
+        until(lambda: held.requests == 1)
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait(PATIENCE)
+    held.may_go_on.set()
     assert fresh(run).state == RunState.RUNNING
 
     recover(run.pk)
@@ -94,30 +95,36 @@ def test_worker_killed_during_a_model_call_is_replaced(scene: Scene, model: Repl
 
 @pytest.mark.proves("F9")
 def test_stopped_worker_exits_0_and_releases_its_run(scene: Scene, model: ReplayServer) -> None:
-    run = scene.launch()
-    with running("manage.py", "work", **settings_of(model)) as worker:
-        reach(RunState.WAITING, run)
+    model.sessions["refund"] = held = Held([SCRIPT[0], *SCRIPT[:2]], 0)
+    run, hasty = scene.launch(), settings_of(model, OPSCONSOLE_DRAIN_SECONDS="0.1")
+    with running("manage.py", "work", **hasty) as worker:
+        until(lambda: held.requests == 1)
         worker.terminate()
         assert worker.wait(PATIENCE) == 0
+    held.may_go_on.set()
 
-    assert fresh(run).state == RunState.WAITING
+    assert fresh(run).state == RunState.QUEUED
+    with running("manage.py", "work", **hasty):
+        reach(RunState.WAITING, run)
+    assert run.steps.get(key="1/propose").attempts == 2
 
 
 @pytest.mark.proves("I25", "F11")
 def test_worker_frozen_past_its_lease_writes_nothing(
     scene: Scene, model: ReplayServer, tmp_path: Path
 ) -> None:
-    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.5}, *SCRIPT[:2], *SCRIPT[:2]])
+    model.sessions["refund"] = held = Held([SCRIPT[0], *SCRIPT[:2], *SCRIPT[:2]], 0)
     run, log = scene.launch(), tmp_path / "log"
     own = settings_of(model, OPSCONSOLE_LEASE_SECONDS="4")
     with log.open("wb") as stderr, logging_to(stderr, "manage.py", "work", **own) as frozen:
-        until(lambda: model.sessions["refund"].requests == 1)
+        until(lambda: held.requests == 1)
         os.kill(frozen.pid, signal.SIGSTOP)
         ended = Run.objects.filter(pk=run.pk, lease_ends_at__lt=Now() - timedelta(seconds=2))
         until(ended.exists)  # its sign of life in the queue, too, is older than a lease
         with running("manage.py", "work", **own):
             reach(RunState.WAITING, run)
         events = run.events.count()
+        held.may_go_on.set()
         os.kill(frozen.pid, signal.SIGCONT)
         until(lambda: b"not renewed" in log.read_bytes())
         another = scene.launch()
@@ -131,12 +138,13 @@ def test_worker_frozen_past_its_lease_writes_nothing(
 
 
 def test_one_worker_waits_for_many_models_at_once(scene: Scene, model: ReplayServer) -> None:
-    model.load("refund", [{"text": SCRIPT[0], "delay_s": 3.0}] * 20)
+    model.sessions["refund"] = held = Held(SCRIPT[:1] * 20, *range(20))
     runs = [scene.launch() for _ in range(20)]
     running_now = Run.objects.filter(state=RunState.RUNNING, pk__in=[run.pk for run in runs])
 
     with running("manage.py", "work", **settings_of(model, OPSCONSOLE_DRAIN_SECONDS="0")):
-        until(lambda: model.sessions["refund"].requests == 20)
+        until(lambda: held.requests == 20)
         waiting_for_a_model = running_now.count()
+    held.may_go_on.set()
 
     assert waiting_for_a_model == 20

@@ -1,11 +1,13 @@
 """A scripted refund, and how to run and watch real workers on it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any
 
 from agents.core.requests import ENDED, RunState
 from agents.models import Run
-from tests.conformance.replay_server import ReplayServer
+from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import fresh
 from tests.processes import LONGEST
 
@@ -18,6 +20,20 @@ SCRIPT = [
     '{"kind": "final", "answer": "USD 800.00 was refunded."}',
 ]
 PATIENCE = float(LONGEST)  # what is waited for begins with the start of a process
+
+
+class Held(Session):
+    """A script; answers with these places in it wait until the test allows them."""
+
+    def __init__(self, script: Sequence[str], *places: int) -> None:
+        super().__init__("refund", script)
+        self.places, self.may_go_on = places, Event()
+
+    def take(self, *asked: Any) -> Any:
+        answer = super().take(*asked)
+        if answer[1] in self.places:
+            self.may_go_on.wait(PATIENCE)
+        return answer
 
 
 def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:

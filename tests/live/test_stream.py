@@ -23,7 +23,7 @@ from agents.requests import sharing
 from agents.runs import kill_switch
 from tests.api.mcp_clients import Desk
 from tests.api.test_journey import make_agent
-from tests.e2e.test_scale_out import adjust_request
+from tests.e2e.test_crowd import Browser
 from tests.e2e.workers import PATIENCE, until
 from tests.engine.scene import Scene, go, set_scene
 from tests.live.watching import Message, cookie_of, watching
@@ -217,7 +217,9 @@ def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
         streams = [stack.enter_context(watching(site, "", cookie=c)) for c in cookies]
         for stream in streams:
             stream.next("#waiting")
-        adjust_request(site, scene, run)
+        card = f"/approvals/{Escalation.objects.get(run=run).pk}/"
+        form = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
+        assert Browser(site, cookie_of(scene.rita)).send(card, f"{card}decide/", **form) == 302
         told = [stream.next("#waiting").data for stream in streams]
 
     assert Escalation.objects.get(run=run).state == EscalationState.ADJUSTED
