@@ -14,10 +14,12 @@ from agents.core import workflows as workflow_checks
 from agents.core.json_forms import MAX_CHARS, BadJson, parse
 from agents.core.money import BadAmount, minor_of_text
 from agents.desks.refunds import scenarios
+from agents.llm.tool_calls import holds_call, read_call, without_reasoning
 from agents.runs.launching import MAX_GOAL
 from agents.sdk.amounts import read_amounts
+from tests.core.test_pseudonyms import ALL, names
 
-LIMIT = 20  # seconds
+LIMIT = 20  # seconds of this process's own, as others may keep the machine busy
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +27,11 @@ def _not_for_ever() -> Iterator[None]:
     def late(*_: object) -> None:
         raise AssertionError("it takes for ever")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(LIMIT)
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
     yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
 
 
 def fill_text(part: str, most: int = MAX_CHARS) -> str:
@@ -75,6 +77,22 @@ SPELLED = [
 @pytest.mark.parametrize("part", [*PERSONAL, *SECRET, *SPELLED, "４"])
 def test_anything_that_is_masked(part: str) -> None:
     redact.mask(fill_text(part, 1_000_000), redact.KINDS)
+
+
+@pytest.mark.parametrize("part", ["EMAIL-", "a@b.cd,", "7Q2MK-", "[", "1 ", "EMAIL-7Q2MK3XW9T"])
+def test_what_stands_for_masked_values(part: str) -> None:
+    text, of = fill_text(part, 300_000), names(("emails", "anna@example.com"))
+
+    redact.mask_json(of.heal(text), ALL, namer=of)
+    list(of.unknown_in({"text": text}))
+
+
+def test_a_call_written_as_text() -> None:
+    for front in ("", "<tool_call>", "<function=a>", "to=a", "<think>", "<|channel|>"):
+        for piece in ("<tool", "```", "<parameter=a", "<parameter=a>x</parameter>", " "):
+            said = without_reasoning(front + piece * 20_000 + "x")
+            assert read_call(said)[0] is None or piece.endswith("/parameter>")
+            holds_call(said, ["issue_refund"])
 
 
 READERS: list[Callable[[str], object]] = [

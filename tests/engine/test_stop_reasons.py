@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.utils import timezone
 from agents import results
 from agents.core.requests import Flow, RunState
 from agents.desks.refunds.limits import STRICT
+from agents.engine import journal
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.words import end_sentence
@@ -191,12 +193,17 @@ def test_paid_customer_is_told_after_the_time_limit(
     told: list[int],
 ) -> None:
     def takes_long(context: DeskCall, **args: Any) -> Any:
-        time.sleep(2.2 if slow == "the refund" else 0)
+        time.sleep(60 if slow == "the refund" else 0)
         return TOOLS_BEFORE["issue_refund"].function(context, **args)
+
+    # No time passes but what the tool and the model's server say that they take.
+    slept = list[float]()
+    monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=lambda: sum(slept)))
+    monkeypatch.setattr(time, "sleep", slept.append)
 
     refund = replace(TOOLS["issue_refund"], function=takes_long)
     monkeypatch.setitem(TOOLS, "issue_refund", refund)
-    wait = {"delay_s": 2.2} if slow == "the model" else {}
+    wait = {"delay_s": 60} if slow == "the model" else {}
     load_script(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
 
     run = go(scene.launch_under(replace(STRICT, max_seconds=2, finishes_letters=tells)))

@@ -1,7 +1,6 @@
 """Quirks of model servers: what can be read without guessing is read, and nothing else."""
 
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from agents import llm
 from agents.core.compat_0_2 import AMOUNT
 from agents.core.json_forms import action_schema, read_action
 from agents.core.requests import Json, Stop
-from agents.llm.tool_calls import holds_call, read_call, without_reasoning
 from tests.llm.asking import ask_model, send, serving
 from tests.llm.tool_server import completion
 
@@ -201,18 +199,6 @@ def test_replies_of_reference_stay_as_written() -> None:
     for text in (f"```json\n{OURS}\n```", f"\ufeff{OURS}", f"<think></think>{OURS}"):
         found = read(spoken(text, stream=False), replace(OBJECT, is_verbatim=True))
         assert found == ["invalid_action:non_json"]
-
-
-def test_hostile_texts_are_read_in_time() -> None:
-    began = time.monotonic()
-
-    for front in ("", "<tool_call>", "<function=a>", "to=a", "<think>", "<|channel|>"):
-        for piece in ("<tool", "```", "<parameter=a", "<parameter=a>x</parameter>", " "):
-            said = without_reasoning(front + piece * 20_000 + "x")
-            assert read_call(said)[0] is None or piece.endswith("/parameter>")
-            holds_call(said, [N])
-
-    assert time.monotonic() - began < 20
 
 
 # Parts of calls: number, id, name, arguments. Then the customers that are paid.

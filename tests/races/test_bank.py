@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.requests import EscalationState, RunState
-from agents.models import Effect, Escalation, Role, Run, Workspace
+from agents.core.requests import EscalationState
+from agents.models import Escalation, Role, Run, Workspace
 from agents.people import workspaces
 from agents.sdk.desk import DESKS
 from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, postings
-from tests.engine.scene import Scene, fresh, recover
+from tests.engine.scene import Scene, fresh
 from tests.processes import SIX, Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -84,17 +84,3 @@ def test_six_transfers_never_overdraw_an_account(crowd: Contenders) -> None:
         assert (account.free_minor, account.held_minor) == (4000, 0)
         ends = sorted(fresh(run).stop_reason for run in runs)
         assert ends == ["success"] * 2 + ["supervisor_block:insufficient_funds"] * 4
-
-
-def test_six_racing_workers_pay_a_transfer_once(crowd: Contenders) -> None:
-    scene = bank_scene()
-    for _ in range(ROUNDS):
-        run = launch(scene, PAID_AT_ONCE)
-
-        crowd.meet("tests.races.contenders:takes_over", [[str(run.pk)]] * SIX)
-        recover(run.pk)
-        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
-        crowd.meet("tests.races.contenders:advances", [[str(run.pk)]])
-
-        assert (fresh(run).state, postings(run)) == (RunState.DONE, [("P-101", 48000)])
-        assert Effect.objects.filter(run=run).count() == 1
