@@ -1,17 +1,23 @@
 """Runs the commands that the docs give operators, in order, on data that nobody has used."""
 
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
+from threading import Thread
+from typing import Any
 
 import pytest
 
 from tests import database
 from tests.installations import LONGEST, Installation
+from tests.nursery import Program
 from tests.processes import ROOT
 
 pytestmark = pytest.mark.slow
@@ -20,8 +26,8 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 # Stands in for SQLite's command where this machine lacks it.
-SQLITE3 = """#!/bin/sh
-exec python -c 'import sqlite3, sys
+SQLITE3 = f"""#!/bin/sh
+exec {sys.executable} -c 'import sqlite3, sys
 place, command = sys.argv[1:]
 database = sqlite3.connect(place)
 if command.startswith(".backup"):
@@ -30,26 +36,61 @@ else:
     print(*database.execute(command).fetchone())' "$@"
 """
 
+# The shell's Python: has the test start the program where Django is set up, which takes most of
+# the time of each command.
+PYTHON = f"""#!{sys.executable} -IS
+import json, os, socket, sys
+line, (mine, theirs) = socket.socket(fileno=int(os.environ["LINE"])), socket.socketpair()
+asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), os.umask(0)])
+socket.send_fds(line, [asked.encode()], [0, 1, 2, theirs.fileno()])
+theirs.close()
+sys.exit(int(mine.recv(9)))
+"""
+
+
+def start_programs(line: socket.socket) -> None:
+    """Start what `python` is asked for, in the shell's place and with its streams."""
+    while (asked := socket.recv_fds(line, 1 << 17, 4))[0]:
+        (given, place, env, mask), (*fds, report) = json.loads(asked[0]), asked[1]
+        streams: Any = dict(zip(("stdin", "stdout", "stderr"), fds, strict=True))
+        before = os.umask(mask)
+        env["DJANGO_SETTINGS_MODULE"] = "opsconsole.settings"
+        program = Program(["python", *given], is_set_up=True, cwd=place, env=env, **streams)
+        os.umask(before)
+        for fd in fds:
+            os.close(fd)
+        with socket.socket(fileno=report) as told:
+            told.send(b"%d" % program.wait(LONGEST))
+
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Installation:
+def fresh(tmp_path: Path) -> Iterator[Installation]:
     home, programs = tmp_path / "data", tmp_path / "programs"
     programs.mkdir()
-    if not which("sqlite3"):
-        (programs / "sqlite3").write_text(SQLITE3)
-        (programs / "sqlite3").chmod(0o700)
-    paths = (str(programs), str(Path(sys.executable).parent), os.environ["PATH"])
+    own = {"python": PYTHON} if which("sqlite3") else {"python": PYTHON, "sqlite3": SQLITE3}
+    for name, text in own.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o700)
+    shell, ours = socket.socketpair(type=socket.SOCK_DGRAM)
+    paths = (str(programs), os.environ["PATH"])
     settings = {
         "OPSCONSOLE_PRODUCTION": "1",
         "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
         "OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "https://ops.example.com",
         "FIRST_PASSWORD": "a long walk by the sea",
         "PATH": os.pathsep.join(paths),
+        "LINE": str(shell.fileno()),
         "PYTHONPATH": str(ROOT),
     }
     home.mkdir(mode=0o700)
     database.copy_file(home / "opsconsole.sqlite3")  # test_private.py begins with nothing
-    return Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
+    starting = Thread(target=start_programs, args=(ours,))
+    starting.start()
+    yield Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
+    shell.send(b"")
+    starting.join()
+    shell.close()
+    ours.close()
 
 
 def run_block(own: Installation, block: str, place: Path, *, fails: str = "") -> str:
@@ -65,6 +106,7 @@ def run_block(own: Installation, block: str, place: Path, *, fails: str = "") ->
         cwd=place,
         env=own.environment(),
         capture_output=True,
+        pass_fds=[int(own.settings["LINE"])],
         text=True,
         timeout=LONGEST,
     )
