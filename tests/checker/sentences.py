@@ -26,8 +26,9 @@ class About:
 
     def __init__(self, dump: Dump, said: Sentence) -> None:
         self.dump, self.said, self.run, self.line = dump, said, dump.run[said.run], {said.run}
-        for _ in dump.runs:  # those that it repeats; those that repeat it came after its end
-            repeats = {} if said.place == "end" else dump.run
+        repeats, known = {} if said.place == "end" else dump.run, 0
+        while known < len(self.line):  # those that it repeats; those that repeat it came after
+            known = len(self.line)
             self.line |= {key for key, one in repeats.items() if one["again_of_id"] in self.line}
             self.line |= {dump.run[key]["again_of_id"] for key in self.line} - {None}
         self.held = dump.escalation.get(said.request or 0, {})
