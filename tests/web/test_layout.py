@@ -67,16 +67,16 @@ def set_cards() -> tuple[Scene, list[Escalation]]:
 
 
 def looks(page: Page, address: str) -> list[str]:
-    """Return what cannot be seen of a card at each size, with each answer."""
+    """Return what cannot be seen of a card with each answer, at each size."""
     found: list[str] = []
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        page.goto(address)
-        limits = [132, 232] if width < 720 else [90, 180]
-        answers = page.locator("#dform .choices label")
-        for number in range(-1, answers.count()):
-            if number >= 0:
-                answers.nth(number).click()
+    page.goto(address)
+    answers = page.locator("#dform .choices label")
+    for number in range(-1, answers.count()):
+        if number >= 0:
+            answers.nth(number).click()
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            limits = [132, 232] if width < 720 else [90, 180]
             hidden: list[str] = page.evaluate(HIDDEN, limits)
             found += [f"{width}x{height}, answer {number}: {one}" for one in hidden]
     return found
