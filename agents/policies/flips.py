@@ -4,8 +4,10 @@ Pure: rulings go in, numbers come out, and no text of a run.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from agents.core.json_forms import Action
@@ -13,9 +15,10 @@ from agents.core.limits import LIMITS, Limits
 from agents.core.requests import Json
 from agents.core.reviews import ReviewResult, RulingKind
 from agents.sdk.desk import DESKS, rules_at
-from agents.sdk.values import BadValue, Money, read_stored
+from agents.sdk.values import BadValue, Money, read_stored, write
 
-ALONE, WAITS, BLOCKED = "approve", "escalate", "block"  # outcomes are decisions, but "revise"
+# Outcomes are decisions. A call is revised only if another amount is allowed than was asked for.
+ALONE, REVISED, WAITS, BLOCKED = "approve", "revise", "escalate", "block"
 _READ_BY_RULES = ("proposable", "required", "critical")  # besides a desk's limits and caps
 _TURNED_DOWN = ("rejected", "adjusted")  # what a person did; a flip of it is shown first
 _Way: TypeAlias = tuple[str, ...]  # to flip: desk, tool, currency, was, would, rule
@@ -28,7 +31,8 @@ _MOST = 20  # flips that are kept one by one
 class Proposal:
     """One ruling on what an agent proposed, under both versions, and its outcome then.
 
-    Amounts are in minor units of `currency`; `people` is the state of the request, or "".
+    Amounts are in minor units of `currency`; `people` is the state of the request, or "". Each
+    version may lower what was asked for, by the amounts in `lowered`.
     """
 
     position: int
@@ -40,6 +44,15 @@ class Proposal:
     granted: int = 0
     executed: int = 0
     people: str = ""
+    lowered: Sequence[int] = (0, 0)
+    strictest: ReviewResult | None = None  # under the strictest value of a curve's limit
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [
+            REVISED if less and ruled.allows else outcome(ruled.decision)
+            for ruled, less in zip((self.was, self.would), self.lowered, strict=True)
+        ]
 
 
 @dataclass
@@ -48,61 +61,54 @@ class FlipTable:
 
     rulings: int = 0
     runs: int = 0
-    # By way to flip: runs and three sums, which are never added to each other, and what people did.
+    # By way to flip: runs and sums, which are never added to each other, and what people did. If
+    # the outcome is the same, its words or its amount are not.
     rows: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     people: dict[_Way, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    of: Counter[_Way] = field(default_factory=Counter)  # runs by what was
-    same: Counter[tuple[str, str]] = field(default_factory=Counter)  # desk, tool: other arguments
+    of: Counter[_Way] = field(default_factory=Counter)  # runs by what was, in any currency
     both: Counter[str] = field(default_factory=Counter)  # what people did where both ask them
     unknown: Counter[str] = field(default_factory=Counter)
     flips: list[_Flip] = field(default_factory=list)
 
-    def add(self, run: str, desk: str, proposals: Iterable[Proposal | str]) -> None:
+    def add(self, run: str, desk: str, proposals: Sequence[Proposal | str]) -> None:
         """Count a run once, by its first flip. A text is why a ruling cannot be judged again."""
-        known: list[Proposal] = []
-        for one in proposals:
-            if isinstance(one, str):
-                self.unknown[one.partition(":")[0]] += 1  # the rest may quote what is stored
-            else:
-                known.append(one)
+        known = [one for one in proposals if isinstance(one, Proposal)]
+        texts = [one for one in proposals if isinstance(one, str)]
+        self.unknown.update(text.partition(":")[0] for text in texts)  # the rest may quote a value
         self.rulings += len(known)
         self.runs += bool(known)
-        self.of.update({(desk, one.tool, one.currency, outcome(one.was.decision)) for one in known})
-        for one in known:
-            was, would = outcome(one.was.decision), outcome(one.would.decision)
-            if was == would == WAITS:
-                self.both[one.people] += 1
+        self.of.update({(desk, one.tool, outcome(one.was.decision)) for one in known})
+        same = [*takewhile(lambda one: len({*one.outcomes}) == 1, known)]
+        self.both.update(one.people for one in same if WAITS in one.outcomes)
+        others = [one for one in same if one.was.action != one.would.action]
+        for one in [*known[len(same) :], *others][:1]:
+            was, would = one.outcomes
+            rule = (one.was if would == ALONE else one.would).deciding.rule
+            key = (desk, one.tool, one.currency, was, would, rule if was != would else "")
+            sums = {name: getattr(one, name) for name in SUMS}
+            self.rows[key].update({"runs": 1, **sums, "lowered": one.lowered[1]})
+            self.people[key][one.people] += 1
             if was != would:
-                rule = (one.was if would == ALONE else one.would).deciding.rule
-                key = (desk, one.tool, one.currency, was, would, rule)
-                sums = {name: getattr(one, name) for name in SUMS}
-                self.rows[key].update({"runs": 1, **sums})
-                self.people[key][one.people] += 1
                 self.flips.append((run, one.position, key, one.asked, one.people))
-                if len(self.flips) > 50 * _MOST:
-                    self.flips = _in_order(self.flips)[:_MOST]
-                return
-        other = next((one for one in known if one.was.action != one.would.action), None)
-        if other:
-            self.same[desk, other.tool] += 1
+            if len(self.flips) > 50 * _MOST:
+                self.flips = _in_order(self.flips)[:_MOST]
 
     def as_json(self) -> dict[str, Json]:
-        keys = sorted(self.rows, key=lambda key: (-self.rows[key]["runs"], key))
         names = ("desk", "tool", "currency", "was", "would", "rule")
-        numbers = {key: number for number, key in enumerate(keys)}
+        keys = sorted(self.rows, key=lambda key: (key[3] == key[4], -self.rows[key]["runs"], key))
+        of = {key: self.of[key[0], key[1], outcome(key[3])] for key in keys}
         return {
             "runs": self.runs,
             "rulings": self.rulings,
             "rows": [
                 dict(zip(names, key, strict=True))
-                | {**self.rows[key], "people": dict(self.people[key]), "of": self.of[key[:4]]}
+                | {**self.rows[key], "people": dict(self.people[key]), "of": of[key]}
                 for key in keys
             ],
-            "same": [[*key, count] for key, count in sorted(self.same.items())],
             "both": dict(self.both),
             "unknown": dict(self.unknown),
             "flips": [
-                [run, position, numbers[key], asked, people]
+                [run, position, keys.index(key), asked, people]
                 for run, position, key, asked, people in _in_order(self.flips)[:_MOST]
             ],
         }
@@ -147,11 +153,10 @@ def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]
     those that no rule reads.
     """
     kind = DESKS[desk].limits_type if desk in DESKS else None
-    words = {one.name: one.metadata for one in (fields(kind) if kind else ())}
     held = [one.part_of(desk, "limits") for one in (was, would)]
-    changed = [name for name in {**held[0], **held[1]} if held[0].get(name) != held[1].get(name)]
-    own = [words[name] for name in changed if name in words]
-    unknown = [one["label"] for one in own if one.get("gathered")]
+    own = [one for one in (fields(kind) if kind else ()) if one.metadata.get("gathered")]
+    changed = [one for one in own if held[0].get(one.name) != held[1].get(one.name)]
+    unknown = [one.metadata["label"] for one in changed]
     others: list[str] = []
     flat = [{**vars(one), **vars(one.reference), "tools": one.proposable} for one in (was, would)]
     for one in flat:
@@ -163,14 +168,14 @@ def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]
     return unknown, others
 
 
-# How many runs would flip at each value of one limit, from what its rule observed.
+# How many runs would flip at each value of one limit, from what its rules observed.
 #
-# One pass, without judging again; no curve where that would not do.
+# One pass: each call is judged once more, by the strictest value. No curve where that would not do.
 
 
 _STEPS = 20
-# The ruling on a value that is not over such a limit, and on one that is.
-_SAYS = {False: RulingKind.APPROVE, True: RulingKind.ESCALATE}
+_STRICTEST = 1  # at which every rule of a limit says what it observed
+_SAYS = (RulingKind.APPROVE, RulingKind.ESCALATE)  # such a rule, within the limit and over it
 
 
 @dataclass
@@ -181,13 +186,12 @@ class Curve:
     name: str
     was: int
     would: int
-    rule: str = ""
+    strictest: Limits
     unit: str = ""
     is_known: bool = True
-    tools: set[str] = field(default_factory=set)  # that the rule judged
+    tools: set[str] = field(default_factory=set)  # that its rules judged
     of: Counter[str] = field(default_factory=Counter)  # runs by what was, as in a FlipTable
-    said: set[tuple[bool, RulingKind]] = field(default_factory=set)
-    silent: set[tuple[str, str]] = field(default_factory=set)  # actions that the rule did not judge
+    seen: set[str] = field(default_factory=set)  # outcomes that were up to the limit
 
     def __post_init__(self) -> None:
         step = _rounded(max(self.was, self.would) * 3 // (2 * _STEPS))
@@ -196,44 +200,38 @@ class Curve:
 
     def add(self, desk: str, proposals: Sequence[Proposal | str]) -> None:
         """Count a run at each point, by its first flip there. Texts are as in a FlipTable."""
-        known = [one for one in proposals if isinstance(one, Proposal)]
-        seen = [(one, *self._see(one)) for one in known] if desk == self.desk else []
-        self.of.update(
-            {outcome(one.was.decision) for one, observed, *_ in seen if observed is not None}
-        )
+        known = [one for one in proposals if isinstance(one, Proposal) and desk == self.desk]
+        judged = [(one, *found) for one in known if (found := self._see(one))]
+        self.of.update({outcome(one.was.decision) for one, *_ in judged})
         for number, point in enumerate(self.points):
-            for one, observed, within, over in seen:
-                if (over if (observed or 0) > point else within) != outcome(one.was.decision):
+            for one, observed, decides in judged:
+                if decides and (observed > point) != (observed > self.was):
                     self.runs[number] += 1
                     self.asked[number] += one.asked if one.currency == self.unit else 0
                     break
 
-    def _see(self, one: Proposal) -> tuple[int | None, str, str]:
-        """Return what the rule observed, and the outcomes within the limit and over it."""
-        limits, after = (self.was, self.would), {each.rule: each for each in one.would.rulings}
-        pairs = [(each, after[each.rule]) for each in one.was.rulings if each.rule in after]
-        moved = [pair for pair in pairs if tuple(each.limit for each in pair) == limits]
-        moved = [pair for pair in moved if type(pair[0].observed) is int]
-        outcomes = outcome(one.was.decision), outcome(one.would.decision)
+    def _see(self, one: Proposal) -> tuple[int, bool] | None:
+        """Return the most that its rules observed, and whether it decides; None: not judged."""
+        rulings = one.strictest.rulings if one.strictest else ()
+        numbers = [each for each in rulings if type(each.observed) is int]
+        moved = [each for each in numbers if each.limit == _STRICTEST]
+        observed = max((each.observed for each in moved), default=0)
+        others = [each.verdict for each in rulings if each not in moved]
+        within, over = (outcome(max([kind, *others]).word) for kind in _SAYS)
+        expected = [over if observed > limit else within for limit in (self.was, self.would)]
+        self.is_known &= expected == [outcome(each.decision) for each in (one.was, one.would)]
         if not moved:
-            self.silent.add((one.was.action.get("kind", ""), one.tool))
-            self.is_known &= outcomes[0] == outcomes[1]
-            return None, outcomes[1], outcomes[1]
-        rule, observed = moved[0][0].rule, moved[0][0].observed
-        self.rule, self.unit = rule, moved[0][0].unit
+            return None
+        self.is_known &= {each.unit for each in moved} == {self.unit or moved[0].unit}
+        self.unit = moved[0].unit
         self.tools.add(one.tool)
-        others = [each.verdict for each in one.would.rulings if each.rule != rule]
-        within, over = (outcome(max([kind, *others]).word) for kind in _SAYS.values())
-        self.said |= {(each.observed > each.limit, each.verdict) for each in moved[0]}
-        found = tuple(over if observed > limit else within for limit in limits)
-        self.is_known &= len(moved) == 1 and found == outcomes
-        return observed, within, over
+        if within != over:
+            self.seen |= {over, *expected}
+        return observed, within != over
 
     def as_json(self) -> Json:
         """Return the points, each with its runs and the sum they asked for; None: not known."""
-        concerns = getattr(rules_at(self.desk).get(self.rule), "concerns", None)
-        is_whole = concerns and not any(concerns(*one) for one in self.silent)
-        if not (self.is_known and is_whole and self.said == {*_SAYS.items()}):
+        if not (self.is_known and self.seen == {ALONE, WAITS}):
             return None
         points = [list(one) for one in zip(self.points, self.runs, self.asked, strict=True)]
         about = {name: getattr(self, name) for name in ("desk", "name", "was", "would", "unit")}
@@ -249,14 +247,17 @@ def curve_of(was: Limits, would: Limits) -> Curve | None:
         is_of_all = not any("limits" in part for part in new.get("patterns", {}).values())
         if old == new or not is_only or not is_of_all or kind is None:
             continue
-        try:
-            held = [vars(read_stored(kind, one.get("limits", {}))) for one in (old, new)]
-        except BadValue:
-            continue
-        changed = [key for key in held[0] if held[0][key] != held[1][key]]
-        values = [one[key] for one in held for key in changed]
-        if len(values) == 2 and all(isinstance(one, int | Money) for one in values):
-            return Curve(name, changed[0], int(values[0]), int(values[1]))
+        with suppress(BadValue):
+            before, after = (read_stored(kind, one.get("limits", {})) for one in (old, new))
+            changed = [key for key, value in vars(after).items() if value != vars(before)[key]]
+            value = getattr(after, changed[0]) if len(changed) == 1 else None
+            if not isinstance(value, int | Money):
+                continue
+            unit = [value.unit] if isinstance(value, Money) else []
+            limits = write(replace(after, **{changed[0]: type(value)(_STRICTEST, *unit)}))
+            read_stored(kind, limits)  # it may be below the least of the limit
+            strictest = replace(would, desks={**would.desks, name: {**new, "limits": limits}})
+            return Curve(name, changed[0], int(vars(before)[changed[0]]), int(value), strictest)
     return None
 
 

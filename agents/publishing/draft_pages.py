@@ -36,7 +36,7 @@ from agents.policies.cases import BadCase, PolicyCase, changed_side, judge_case,
 from agents.policies.words import floor_of, words_of
 from agents.publishing import drafts, trials
 from agents.publishing.faults import new_faults
-from agents.publishing.pages import show_policy
+from agents.publishing.pages import show_policy, version_in
 from agents.publishing.trial_pages import headline
 from agents.publishing.versions import admins_of, limits_of, needs_second, readable
 from agents.publishing.whatif import rulings_again
@@ -55,9 +55,12 @@ def draft_begin(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to(access.DRAFT, user, request.POST.get("workspace", ""))
     try:
-        only(request.POST, {"csrfmiddlewaretoken", "workspace", "floor"})
-        mends = "floor" in request.POST
-        begun = drafts.begin_draft(workspace=workspace, by=user, at=timezone.now(), mends=mends)
+        only(request.POST, {"csrfmiddlewaretoken", "workspace", "floor", "version"})
+        mends, number = "floor" in request.POST, request.POST.get("version", "")
+        older = version_in(workspace, number) if number else None
+        document = limits_of(older.document).as_json() if older else None
+        about: dict[str, Any] = {"by": user, "at": timezone.now(), "mends": mends}
+        begun = drafts.begin_draft(workspace=workspace, document=document, **about)
     except (BadForm, Refused) as no:
         return show_policy(request, sentence=str(no), status=422)
     return redirect("policy-draft", begun.pk)

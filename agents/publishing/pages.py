@@ -13,6 +13,7 @@ from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Role, Team, Workspace
 from agents.publishing import words
 from agents.publishing.faults import missing_rules
+from agents.publishing.trial_pages import headline
 from agents.publishing.versions import readable
 from agents.shell import access
 from agents.shell.event_words import read_events
@@ -34,7 +35,7 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     role = next(part.role for part in mine if part.workspace_id == workspace.pk)
     may_audit, is_admin = role in access.AUDITS, role == Role.ADMIN
-    version = _version(workspace, request.GET.get("version", ""))
+    version = version_in(workspace, request.GET.get("version", ""))
     is_published, teams = version == workspace.policy, team_names(workspace.pk)
     limits, text = readable_limits(version, teams), request.GET.get("find", "").strip()[:100]
     topics = words.lines(limits) if limits else []
@@ -44,8 +45,9 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     parts = [*((one.name, one.title) for one in desks), *((topic, topic) for topic, _ in topics)]
     part = request.GET.get("part", parts[0][0] if parts else "")
     against = request.GET.get("against", "") if may_audit else ""
-    other = _version(workspace, against) if against else None
+    other = version_in(workspace, against) if against else None
     old, new = readable(other), readable(version)
+    tried = workspace.trials.filter(outcome__has_key="rows").select_related("by", "policy")
     shown = {
         "nav": "policy",
         "workspaces": workspaces,
@@ -68,9 +70,7 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
         "newest": history[0] if history and may_audit else None,
         "is_readable": bool(topics),
         "drafts": workspace.drafts.select_related("base", "by").order_by("pk"),
-        "trials": workspace.trials.exclude(outcome=None).select_related("by").order_by("-pk")[:5]
-        if may_audit
-        else [],
+        "trials": [(one, headline(one)) for one in tried.order_by("-pk")[:5]] if may_audit else [],
         "sentence": sentence,
         "may_draft": is_admin,
         "missing": [fault for *_, fault in missing_rules(new)]
@@ -81,7 +81,7 @@ def show_policy(request: HttpRequest, *, sentence: str = "", status: int = 200) 
     return render(request, "policy/page.html", shown, status=status)
 
 
-def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
+def version_in(workspace: Workspace, number: str) -> PolicyVersion | None:
     """Return the version in an address, by default the published one. Raises Http404."""
     if not number or (workspace.policy and number == str(workspace.policy.number)):
         return workspace.policy

@@ -8,22 +8,23 @@ import fcntl
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
+from agents.core.requests import Json
 from agents.engine.runtime.database import in_database
 from agents.models import DraftTrial, PolicyDraft, Role, Run
 from agents.models.record import JobEnded
+from agents.publishing.drafts import is_stale
 from agents.publishing.versions import limits_of
 from agents.publishing.whatif import judge_period
 from agents.shell.refusal import Refused, require_member
 
 DAYS = (7, 14, 30, 90)  # that a person may choose
-BUSY = 75  # the exit code of a process next to another one of this server
-_GRACE = 2.0  # seconds for a process that is told to end
 _KEPT = 20  # trials of a workspace
 
 
@@ -34,15 +35,18 @@ def ask_trial(draft: PolicyDraft, *, by: User, days: int, at: datetime) -> Draft
     require_member(workspace, by, Role.ADMIN)
     if days not in DAYS:
         raise Refused("days", f"Choose {', '.join(map(str, DAYS))} days.")
-    limits_of(draft.document)
+    if is_stale(draft):
+        raise Refused("stale", "Another version was published meanwhile. Rebase the draft first.")
+    if limits_of(draft.document) == limits_of(policy.document):
+        raise Refused("same", f"The draft changes nothing: it is like v{policy.number}, in force.")
     kept = DraftTrial.objects.filter(workspace=workspace).order_by("-pk")
     oldest = kept.filter(ended_at__isnull=False).values_list("pk", flat=True)[_KEPT - 1 :]
     DraftTrial.objects.filter(pk__in=list(oldest)).delete()
-    since = at - timedelta(days=days)
-    total = Run.objects.filter(workspace=workspace, created_at__gte=since).count()
-    about = {"workspace": workspace, "policy": policy, "document": draft.document, "total": total}
+    launched = Run.objects.filter(workspace=workspace, created_at__gte=at - timedelta(days=days))
+    about: Any = {"workspace": workspace, "policy": policy, "document": draft.document}
     with suppress(IntegrityError), transaction.atomic():
-        return DraftTrial.objects.create(draft=draft, by=by, days=days, asked_at=at, **about)
+        about |= {"by": by, "days": days, "asked_at": at, "total": launched.count()}
+        return DraftTrial.objects.create(draft=draft, **about)
     return DraftTrial.objects.get(draft=draft, ended_at=None)
 
 
@@ -55,10 +59,11 @@ def cancel_trial(trial: DraftTrial, *, by: User, at: datetime) -> None:
 def forget_runs(runs: QuerySet[Run], workspace: int) -> None:
     """Take erased runs out of the flips that trials list; their sums stay, as a run's do."""
     gone = {str(key) for key in runs.values_list("pk", flat=True)}
-    for trial in DraftTrial.objects.select_for_update().filter(workspace=workspace):
-        outcome = trial.outcome or {}
-        kept = [one for one in outcome.get("flips", ()) if one[0] not in gone]
-        if len(kept) < len(outcome.get("flips", ())):
+    judged = DraftTrial.objects.filter(workspace=workspace, outcome__has_key="flips")
+    for trial in judged.select_for_update():
+        outcome: Json = trial.outcome
+        kept = [one for one in outcome["flips"] if one[0] not in gone]
+        if len(kept) < len(outcome["flips"]):
             trial.outcome = {**outcome, "flips": kept}
             trial.save(update_fields=["outcome"])
 
@@ -66,23 +71,11 @@ def forget_runs(runs: QuerySet[Run], workspace: int) -> None:
 # In the process.
 
 
-def judge_trial(pk: int) -> bool:
-    """Judge one trial. Return False if another one runs on this server."""
-    with open(__file__, "rb") as ours:
-        try:
-            fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        _judge(DraftTrial.objects.select_related("workspace", "policy").get(pk=pk))
-    return True
-
-
-def _judge(trial: DraftTrial) -> None:
+def judge_trial(trial: DraftTrial) -> None:
+    period: Any = {"since": trial.since, "until": trial.asked_at, "step": trial.tell}
     try:
         was, would = (limits_of(one) for one in (trial.policy.document, trial.document))
-        outcome = judge_period(
-            trial.workspace, was, would, since=trial.since, until=trial.asked_at, step=trial.tell
-        )
+        outcome = judge_period(trial.workspace, was, would, **period)
     except JobEnded:
         return
     except Refused as no:
@@ -102,17 +95,21 @@ async def try_next(stop: asyncio.Event) -> bool:
     if trial is None:
         return False
     command = (*settings.OPSCONSOLE_MANAGE, "try_draft", str(trial.pk))
-    process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
+    with open(__file__, "rb") as ours:
+        try:
+            fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another one runs on this server
+            await in_database(trial.leave)
+            return False
+        shared: Any = {"start_new_session": True, "pass_fds": [ours.fileno()]}  # with its lock
+        process = await asyncio.create_subprocess_exec(*command, **shared)
     ended, stopping = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            process.terminate()
-            await asyncio.wait({ended}, timeout=_GRACE)
     finally:
         stopping.cancel()
-        if process.returncode is None:
-            process.kill()
-    is_tried = not stop.is_set() and process.returncode != BUSY
-    await in_database(partial(trial.leave, is_tried=is_tried))
+        if not ended.done():
+            process.kill()  # it writes in one transaction, at its end
+    await ended
+    await in_database(partial(trial.leave, is_tried=not stop.is_set()))
     return process.returncode == 0

@@ -1,7 +1,7 @@
 """What a draft would have done with the runs of the last days, judged again from what is stored."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +25,7 @@ from agents.core.requests import (
     Review,
     Use,
 )
-from agents.core.reviews import CallTarget, ReviewResult, consent_of
+from agents.core.reviews import ReviewResult, consent_of
 from agents.engine.drive import WaitsForPerson, drive
 from agents.engine.journal import Journal
 from agents.engine.redaction import RunBorder
@@ -40,8 +40,8 @@ from agents.policies.words import end_sentence
 from agents.sdk.desk import DESKS
 from agents.sdk.values import BadArguments
 
-# By pattern and desk: both versions, and which actions they may judge otherwise.
-_Pair: TypeAlias = Callable[[str, str], tuple[Limits, Limits, Callable[[Action], bool] | None]]
+# By pattern and desk: the versions, and which actions they may judge otherwise.
+_Under: TypeAlias = Callable[[str, str], tuple[list[Limits], Callable[[Action], bool] | None]]
 _TOGETHER = 100  # runs that are read at a time
 
 
@@ -59,16 +59,21 @@ def judge_period(
     `step` hears how many runs are done, and may raise.
     """
 
-    @cache
-    def pair(pattern: str, desk: str) -> Any:
-        before, after = was.of(pattern, desk), would.of(pattern, desk)
-        return before, after, concerned(desk, before, after)
+    table, curve = FlipTable(), curve_of(was, would)
+    versions = [was, would, *([curve.strictest] if curve else [])]
 
-    known = {}
-    for desk in {**was.desks, **would.desks}:
-        parts = [one.part_of(desk, "patterns") for one in (was, would)]
-        known[desk] = [pair(one, desk) for one in dict.fromkeys(("", *parts[0], *parts[1]))]
-    desks = [desk for desk, pairs in known.items() if any(wanted for *_, wanted in pairs)]
+    @cache
+    def under(pattern: str, desk: str) -> Any:
+        limits = [one.of(pattern, desk) for one in versions]
+        return limits, concerned(desk, *limits[:2])
+
+    parts = [(desk, one) for desk in {**was.desks, **would.desks} for one in (was, would)]
+    known = {
+        (desk, pattern): under(pattern, desk)
+        for desk, one in parts
+        for pattern in ("", *one.part_of(desk, "patterns"))
+    }
+    desks = {desk for (desk, _), (_, may_differ) in known.items() if may_differ}
     runs = Run.objects.filter(workspace=workspace, created_at__gte=since, created_at__lt=until)
     runs = runs.filter(desk__in=desks)
     emptied = runs.aggregate(
@@ -77,15 +82,17 @@ def judge_period(
     )
     whole = runs.filter(archived_at=None, erased_at=None).order_by("created_at", "pk")
     keys = list(whole.values_list("pk", flat=True))
-    table, curve = FlipTable(), curve_of(was, would)
     for at in range(0, len(keys), _TOGETHER):
         step(at)
-        for run, proposals in _read(keys[at : at + _TOGETHER], pair):
+        for run, proposals in _read(keys[at : at + _TOGETHER], under):
             table.add(str(run.pk), run.desk, proposals)
             if curve:
                 curve.add(run.desk, proposals)
-    both = [desk for desk in known if desk in was.desks and desk in would.desks]
-    found = [untried(desk, *limits) for desk in both for *limits, _ in known[desk]]
+    found = [
+        untried(desk, *limits[:2])
+        for (desk, _), (limits, _) in known.items()
+        if desk in was.desks and desk in would.desks
+    ]
     return {
         **table.as_json(),
         **emptied,
@@ -95,62 +102,68 @@ def judge_period(
     }
 
 
-def _read(keys: Sequence[UUID], pair: _Pair) -> Iterator[tuple[Run, list[Proposal | str]]]:
+def _read(keys: Sequence[UUID], under: _Under) -> Iterator[tuple[Run, list[Proposal | str]]]:
     """Yield the runs whose proposals may be judged otherwise, with those; nothing else is read."""
-
-    def is_wanted(asked: Json, pattern: str, desk: str) -> bool:
-        may_differ = pair(pattern, desk)[2]
-        # What a person had approved before is no proposal.
-        return not asked.get("granted") and bool(may_differ and may_differ(asked.get("action", {})))
-
+    runs = Run.objects.prefetch_related("policy").in_bulk(keys)
     reviews = Step.objects.filter(run__in=keys, kind="review", ended_at__isnull=False)
-    about = reviews.values_list("pk", "asked", "run__pattern", "run__desk")
-    wanted = [key for key, asked, pattern, desk in about if is_wanted(asked, pattern, desk)]
+    wanted = []
+    for key, of, asked in reviews.values_list("pk", "run", "asked"):
+        _, may_differ = under(runs[of].pattern, runs[of].desk)
+        # What a person had approved before is no proposal.
+        if not asked.get("granted") and may_differ and may_differ(asked.get("action", {})):
+            wanted.append(key)
     steps: dict[UUID, list[Step]] = defaultdict(list)
     for step in Step.objects.filter(pk__in=wanted).order_by("position"):
         steps[step.run_id].append(step)
     # The first of a review: a later one asks for the outcome of the call.
-    requests = Escalation.objects.filter(run__in=list(steps)).order_by("-pk")
+    requests = Escalation.objects.filter(run__in=[*steps]).order_by("-pk")
     states = requests.values_list("run", "review__key", "pk", "state", "granted_minor")
-    held = {(key, review): request for key, review, *request in states}  # pk, state, granted
-    paid: dict[UUID, list[Any]] = defaultdict(list)
-    effects = Effect.objects.filter(run__in=list(steps), state=EffectState.DONE)
-    for key, *effect in effects.values_list("run", "review", "escalation", "amount_minor"):
-        paid[key].append(effect)  # its review, request and amount
-    runs = Run.objects.filter(pk__in=list(steps)).prefetch_related("policy")
-    for run in runs.order_by("created_at", "pk"):
-        before, after, _ = pair(run.pattern, run.desk)
-        yield (
-            run,
-            [
-                ruled
-                if isinstance(ruled, str)
-                else _proposal(run, step, ruled, held.get((run.pk, step.key)), paid[run.pk])
-                for step, ruled in rulings_again(run, steps[run.pk], before, after)
-            ],
-        )
+    held = {(of, review): request for of, review, *request in states}  # pk, state, granted
+    paid = Counter[tuple[str, int]]()  # by the request that granted it, or by the review
+    effects = Effect.objects.filter(run__in=[*steps], state=EffectState.DONE)
+    for review, by, minor in effects.values_list("review", "escalation", "amount_minor"):
+        paid[("request", by) if by else ("review", review)] += minor or 0
+    for run in [runs[key] for key in keys if key in steps]:
+        judged = rulings_again(run, steps[run.pk], *under(run.pattern, run.desk)[0])
+        yield run, [_proposal(run, step, ruled, held, paid) for step, ruled in judged]
 
 
 def _proposal(
-    run: Run, step: Step, ruled: Sequence[ReviewResult], held: Any, paid: list[Any]
-) -> Proposal:
-    then, was, would = ruled
-    request, people, granted = held if held and then.decision == "escalate" else (0, "", 0)
-    mine = [minor or 0 for review, by, minor in paid if review == step.pk or by == request]
-    target = CallTarget()
-    with suppress(BadArguments):  # they did not fit the tool, and were blocked for that
-        target = target_of(run, step.asked["action"])
+    run: Run,
+    step: Step,
+    ruled: Sequence[ReviewResult] | str,
+    held: dict[tuple[UUID, str], Any],
+    paid: Counter[tuple[str, int]],
+) -> Proposal | str:
+    if isinstance(ruled, str):
+        return ruled
+    then, was, would, *strictest = ruled
+    known = held.get((run.pk, step.key)) if then.decision == "escalate" else None
+    request, people, granted = known or (0, "", 0)
+    action = step.asked["action"]
+    asked, currency = money_of(run, action)
+    revised = [money_of(run, one.action)[0] if one.revisions else asked for one in (was, would)]
     return Proposal(
         position=step.position,
-        tool=str(step.asked["action"].get("name") or ""),
+        tool=str(action.get("name") or ""),
         was=was,
         would=would,
-        currency=target.currency,
-        asked=target.amount_minor or 0,
+        currency=currency,
+        asked=asked,
         granted=granted or 0,
-        executed=sum(mine),
+        executed=paid["request", request] if request else paid["review", step.pk],
         people=people,
+        lowered=[asked - left for left in revised],
+        strictest=strictest[0] if strictest else None,
     )
+
+
+def money_of(run: Run, action: Action) -> tuple[int, str]:
+    """Return an action's amount and currency, if it has one and it can be read."""
+    with suppress(BadArguments, ValuesLocked):  # of a blocked call, or without the key
+        target = target_of(run, action)
+        return target.amount_minor or 0, target.currency
+    return 0, ""
 
 
 # Walk a recorded run under another version, up to the first thing that its record lacks.

@@ -53,6 +53,7 @@ from agents.tools import request_of
 
 register = template.Library()
 register.filter(tool_title)
+register.filter(with_unit)
 TIMES = ("seconds", "minutes", "hours", "days", "weeks", "months", "years")  # units alone
 _WHOLE = re.compile(r"\b(?:[A-Z]{3} \d(?:[\d,.]{0,14}\d)?|[A-Z]{1,8}-\d{1,9})\b(?![^<>]*>)")
 MASKED = re.compile(f"{PSEUDONYM.pattern}|{ANY_MASK.pattern}")
@@ -84,13 +85,13 @@ def icon(name: str, classes: str = "") -> SafeString:
 
 
 @register.simple_tag(name="state_chip")
-def _chip(role: str, word: str) -> SafeString:
-    return format_html('<span class="chip" data-role="{}">{}{}</span>', role, icon(role), word)
+def _chip(role: str, word: str, kind: str = "chip") -> SafeString:
+    return format_html('<span class="{}" data-role="{}">{}{}</span>', kind, role, icon(role), word)
 
 
 @register.simple_tag
-def ruling_chip(decision: str) -> SafeString:
-    return _chip(*RULING_ROLES[decision])
+def ruling_chip(decision: str, kind: str = "chip") -> SafeString:
+    return _chip(*RULING_ROLES[decision], kind)
 
 
 @register.filter
@@ -255,6 +256,13 @@ def mark_masked(text: str) -> SafeString:
 def thousands(number: int) -> str:
     """Write a count as 15,362."""
     return f"{number:,}"
+
+
+@register.filter
+def counted(number: int, topic: str, **about: str) -> str:
+    """Return a topic's words about a number, in the grammar of none, one or more."""
+    words = WORDS[topic]
+    return words.get(str(number), words["more"]).format(n=thousands(number), **about)
 
 
 @register.filter

@@ -2,7 +2,6 @@
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from html import unescape
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
-from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
@@ -305,32 +303,6 @@ def test_older_draft_is_refused_and_rebased(scene: Scene) -> None:
 
     assert no.value.code == "stale"
     assert version.limits() == with_limits(auto_limit_minor=50_000, window_days=30)
-
-
-@pytest.mark.both
-def test_one_of_two_admins_publishes_at_once(scene: Scene) -> None:
-    admins = [User.objects.get(username="ada"), scene.add("nora", Role.ADMIN)]
-    drafts = []
-    for days, by in enumerate(admins, 20):
-        draft = begin_draft(workspace=scene.workspace, by=by, at=timezone.now())
-        document = with_limits(window_days=days).as_json()
-        save_draft(draft, document=document, reason="Other days", by=by, at=timezone.now())
-        drafts.append(draft)
-
-    def publish(draft: PolicyDraft, by: User) -> str:
-        try:
-            publish_draft(draft, by=by, at=timezone.now())
-            return "published"
-        except refusal.Refused as no:
-            return no.code
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(2) as threads:
-        ended = sorted(threads.map(publish, drafts, admins))
-
-    assert ended == ["published", "stale"]
-    assert PolicyDraft.objects.count() == 1
 
 
 def test_file_made_from_an_older_version_is_refused(scene: Scene, tmp_path: Path) -> None:

@@ -88,18 +88,25 @@ def test_higher_limit_says_what_people_did(tried: Scene) -> None:
     found = judged(tried, DRAFTS["higher"])
 
     people = {"adjusted": 1, "open": 1}
-    assert rows(found, *SUMS) == [["escalate", "approve", 2, 2, 300_000, 80_000, 80_000, people]]
+    assert rows(found, *SUMS) == [["escalate", "revise", 2, 2, 300_000, 80_000, 80_000, people]]
+    assert rows(found, "lowered") == [[60_000]]  # no more is left of the charges
 
 
-@pytest.mark.parametrize("to", [60_000, 150_000])
+@pytest.mark.parametrize("to", [60_000, 90_000, 150_000])
 def test_curve_is_what_judging_at_each_point_finds(tried: Scene, to: int) -> None:
+    """Also where two refunds of one charge are above the limit only together."""
+    first = Run.objects.get(goal=REFUND_500)
+    second = tried.launch(REFUND_500.replace("500", "150"))
+    Run.objects.filter(pk=second.pk).update(book_id=first.book_id)
+    go(second)
+
     curve = judged(tried, with_limits(auto_limit_minor=to))["curve"]
 
     assert len(curve["points"]) >= 20
     for at, *counted in curve["points"]:
         found = judged(tried, with_limits(auto_limit_minor=at))
         ways = {(row["was"], row["would"]) for row in found["rows"]}
-        assert ways <= {("approve", "escalate") if at < 100_000 else ("escalate", "approve")}
+        assert ways <= {("approve", "escalate") if at < 100_000 else ("escalate", "revise")}
         assert counted == [sum(row[name] for row in found["rows"]) for name in ("runs", "asked")]
         assert all(curve["of"][row["was"]] == row["of"] for row in found["rows"])
 
@@ -201,4 +208,10 @@ def outcomes(run: Run) -> dict[str, str]:
     """Return what became of each proposal before a person's answer, by its place in the run."""
     reviews = run.steps.filter(kind="review").order_by("position")
     own = [one for one in reviews if one.reply and not one.asked.get("granted")]
-    return {one.key: outcome((one.reply or {})["decision"]) for one in own}
+    return {one.key: ending(one.asked["action"], one.reply) for one in own}
+
+
+def ending(asked: Any, reply: Any) -> str:
+    amounts = {one.get("args", {}).get("amount_minor") for one in (asked, reply["action"])}
+    is_lowered = reply["decision"] == "revise" and len(amounts) == 2
+    return "revise" if is_lowered else outcome(reply["decision"])

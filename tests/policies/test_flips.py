@@ -6,10 +6,10 @@ from typing import Any
 from agents.core.limits import Limits
 from agents.core.reviews import ReviewResult, Ruling, RulingKind
 from agents.desks.refunds.limits import STRICT
-from agents.policies.flips import FlipTable, Proposal, concerned, untried
+from agents.policies.flips import Curve, FlipTable, Proposal, concerned, untried
 from tests.limits import SUPERVISED, with_limits, with_part
 
-KINDS = {"approve": RulingKind.APPROVE, "escalate": RulingKind.ESCALATE, "block": RulingKind.BLOCK}
+KINDS = {one.word: one for one in RulingKind} | {"revise": RulingKind.APPROVE}
 
 
 def ruled(decision: str, rule: str = "refunds.auto_limit", **action: Any) -> ReviewResult:
@@ -39,28 +39,38 @@ def test_run_counts_once_and_currencies_stand_apart() -> None:
 
     names = ("currency", "would", "runs", "of", "asked", "granted", "executed")
     assert [[row[name] for name in names] for row in found["rows"]] == [
-        ["EUR", "escalate", 1, 1, 700, 0, 600],
-        ["USD", "escalate", 1, 2, 500, 0, 500],
+        ["EUR", "escalate", 1, 3, 700, 0, 600],
+        ["USD", "escalate", 1, 3, 500, 0, 500],
     ]
 
 
-def test_what_people_did_is_counted_apart() -> None:
-    lowered = proposal("escalate", "approve", 900, granted=300, executed=300, people="adjusted")
-    kept = proposal("escalate", "escalate", people="approved")
+def test_other_amount_is_an_outcome_and_other_words_are_none() -> None:
+    lowered = proposal("approve", "revise", 900, lowered=(0, 200))
+    waited = proposal("escalate", "revise", 900, lowered=(300, 300), people="rejected")
+    words = replace(proposal("approve", "approve"), would=ruled("revise", answer="other"))
 
-    found = table([lowered], [kept], [proposal("escalate", "escalate", people="open")])
+    found = table([lowered], [waited], [words, words])
 
-    [row] = found["rows"]
-    assert (row["asked"], row["granted"], row["people"]) == (900, 300, {"adjusted": 1})
-    assert found["both"] == {"approved": 1, "open": 1}
+    names = ("was", "would", "runs", "asked", "lowered", "people")
+    assert [[row[name] for name in names] for row in found["rows"]] == [
+        ["approve", "revise", 1, 900, 200, {"": 1}],
+        ["escalate", "revise", 1, 900, 300, {"rejected": 1}],
+        ["approve", "approve", 1, 100, 0, {"": 1}],
+    ]
+    assert [run for run, *_ in found["flips"]] == ["run 1", "run 0"]
 
 
-def test_other_words_are_no_flip() -> None:
-    one = replace(proposal("approve", "approve"), tool="", would=ruled("approve", answer="other"))
+def test_curve_adds_up_one_currency() -> None:
+    def points(*units: str) -> Any:
+        curve = Curve("refunds", "auto_limit_minor", 1000, 400, STRICT)
+        for unit in units:
+            deciding = replace(ruled("escalate").deciding, observed=500, limit=1, unit=unit)
+            under = replace(ruled("escalate"), rulings=[deciding])
+            curve.add("refunds", [proposal("approve", "escalate", 500, unit, strictest=under)])
+        return curve.as_json()
 
-    found = table([one, one])
-
-    assert (found["rows"], found["same"]) == ([], [["refunds", "", 1]])
+    assert points("USD", "USD")["points"][0] == [0, 2, 1000]
+    assert points("USD", "EUR") is None
 
 
 def test_unknown_is_no_flip_and_has_no_text() -> None:
@@ -82,25 +92,16 @@ def test_flips_are_ordered_for_a_reader() -> None:
     assert [run for run, *_ in found["flips"]] == ["run 2", "run 3", "run 1", "run 0"]
 
 
-def judges(limits: Limits, name: str) -> bool:
-    wanted = concerned("refunds", SUPERVISED, limits.of("supervisor", "refunds"))
-    return wanted is not None and wanted({"kind": "tool", "name": name})
-
-
 def test_only_concerned_tools_are_judged() -> None:
-    names = ("issue_refund", "get_customer_context")
-    judged = {
-        "nothing": STRICT,
-        "limit": with_limits(auto_limit_minor=1),
-        "rule": with_part(rules=[one for one in STRICT.desks["refunds"]["rules"] if "mail" in one]),
-        "caps": with_part(caps={"USD": {"workspace_daily_minor": 1}}),
-    }
+    def judged(limits: Limits) -> list[bool]:
+        wanted = concerned("refunds", SUPERVISED, limits.of("supervisor", "refunds"))
+        calls: list[Any] = [{"kind": "tool", "name": name} for name in ("issue_refund", "reading")]
+        return [wanted is not None and wanted(call) for call in calls]
 
-    found = {what: [judges(limits, name) for name in names] for what, limits in judged.items()}
-
-    assert found["nothing"] == [False, False]
-    assert (found["limit"], found["caps"]) == ([True, False], [True, True])
-    assert found["rule"][0]
+    mails = [one for one in STRICT.desks["refunds"]["rules"] if "mail" in one]
+    assert (judged(STRICT), judged(with_limits(auto_limit_minor=1))) == ([False] * 2, [True, False])
+    assert judged(with_part(caps={"USD": {"workspace_daily_minor": 1}})) == [True, True]
+    assert judged(with_part(rules=mails))[0]
 
 
 def test_what_rules_do_not_read_is_named() -> None:

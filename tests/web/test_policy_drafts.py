@@ -105,11 +105,11 @@ def test_a_draft_is_tried_on_what_was_before_it_is_published(
 
     told = "Issue refund (Refunds): 2 of 3 that v2 allows would have waited for a person"
     expect(ada.get_by_role("heading", name=told)).to_be_visible()
-    expect(ada.get_by_text("At most 2 requests more in 14 days")).to_be_visible()
+    expect(ada.get_by_text("At most 2 more requests in 14 days")).to_be_visible()
     expect(ada.get_by_role("row", name="Issue refund")).to_contain_text("USD 1,750.00")
     for _ in range(4):
         ada.get_by_role("slider", name=LIMIT).press("ArrowRight")
-    expect(ada.get_by_text("USD 900.00: 1 more wait, USD 950.00 asked")).to_be_visible()
+    expect(ada.get_by_text("USD 900.00: 1 more run waits, USD 950.00 asked")).to_be_visible()
     expect(ada.get_by_role("heading", name="at USD 900.00: 1 of 3 that v2 allows")).to_be_visible()
 
     ada.get_by_role("link", name=re.compile("Walk it.*950")).click()

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from agents.management.exit_codes import BadUsage
 from agents.models import DraftTrial
-from agents.publishing.trials import BUSY, judge_trial
+from agents.publishing.trials import judge_trial
 
 _NICE = 10
 
@@ -25,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, trial: int, **options: Any) -> None:
         os.nice(_NICE)
         logging.getLogger("agents.policies").disabled = True  # a rule that raises is counted
-        if not DraftTrial.objects.filter(pk=trial).exists():
+        asked = DraftTrial.objects.filter(pk=trial).first()
+        if asked is None:
             raise BadUsage(f"There is no trial {trial}.")
-        if not judge_trial(trial):
-            sys.exit(BUSY)
+        judge_trial(asked)
