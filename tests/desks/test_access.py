@@ -1,5 +1,6 @@
 """An access desk goes through the engine: launched, escalated, a date moved, granted once."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -64,8 +65,8 @@ def test_repeated_runs_call_needs_a_person(scene: Scene, access: Desk) -> None:
 @pytest.mark.parametrize(
     "patch",
     [
-        {"until": day(61)},
-        {"until": day(0)},
+        {"until": partial(day, 61)},  # from when the test runs, not from when it was collected
+        {"until": partial(day, 0)},
         {"until": "20261220"},
         {"until": 5},
         {"role": "admin"},
@@ -80,7 +81,7 @@ def test_nobody_widens_what_was_asked(scene: Scene, access: Desk, patch: dict[st
     run = go(launch(scene, access))
 
     with pytest.raises(operations_refusal.Refused) as refusal:
-        decide(scene, run, patch)
+        decide(scene, run, {name: one() if callable(one) else one for name, one in patch.items()})
 
     assert refusal.value.code == "bad_patch"
     assert Event.objects.filter(run=run, kind="decision.refused").count() == 1

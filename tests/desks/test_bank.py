@@ -1,5 +1,6 @@
 """A transfer goes through the console: asked about, lowered, judged again, paid once, told."""
 
+from functools import partial
 from io import StringIO
 from typing import Any
 from unittest import mock
@@ -186,8 +187,8 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
         {"amount": {"amount": "600.00", "currency": "USD"}},
         {"amount": euros("600")},
         {"amount": 600},
-        {"on": day(-1)},
-        {"on": day(31)},
+        {"on": partial(day, -1)},  # from when the test runs, not from when it was collected
+        {"on": partial(day, 31)},
         {"payee": "P-101"},
         {"account": "other"},
         {"purpose": "mine"},
@@ -197,7 +198,7 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
     run = go(launch(scene, FIRST_PAYMENT))
 
     with pytest.raises(operations_refusal.Refused) as refusal:
-        decide(scene, run, patch)
+        decide(scene, run, {name: one() if callable(one) else one for name, one in patch.items()})
 
     assert refusal.value.code == "bad_patch"
     assert postings(run) == []
