@@ -384,15 +384,10 @@ def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
-def insert_rows(*rows: models.Model) -> None:
-    """Insert rows of one model in one statement and set their keys. Sends no signals."""
-    send_rows(*rows).get()
-
-
 def send_rows(*rows: models.Model) -> Pending[None]:
-    """Insert rows, in an open pipeline if any; `get` sets their keys."""
+    """Insert rows of one model, in an open pipeline if any; `get` sets their keys. No signals."""
     model, is_numbered = type(rows[0]), rows[0].pk is None
-    keys = send_columns(model, [vars(row) for row in rows], is_numbered)
+    keys = send_columns(model, [vars(row) for row in rows], is_numbered, wants_keys=is_numbered)
 
     def take_keys() -> None:
         new_keys = keys.get() if is_numbered else [row.pk for row in rows]
@@ -412,8 +407,9 @@ def send_columns(
     rows: Sequence[Mapping[str, Any]],
     is_numbered: bool = True,
     keys: Mapping[str, CompiledSelect[Any]] = _NO_KEYS,
+    wants_keys: bool = False,
 ) -> Pending[list[Any]]:
-    """Insert rows given as columns; the answer is their keys.
+    """Insert rows given as columns; the answer is their keys, for which SQLite keeps a table.
 
     A column in `keys` is set to the key that its query finds; the row holds the query's parameters.
     So rows can be sent together with those that they refer to.
@@ -421,7 +417,7 @@ def send_columns(
     database = this_connection()
     queries = {name: query.for_database(database) for name, query in keys.items()}
     places = tuple((name, f"({query.sql})") for name, query in queries.items())
-    sql, columns = _insert(model, is_numbered, len(rows), places)
+    sql, columns = _insert(model, is_numbered, len(rows), places, wants_keys=wants_keys)
     values: list[Any] = []
     for row in rows:
         values += _values(row, columns, database.vendor)
@@ -438,7 +434,7 @@ def insert_new(row: models.Model) -> bool:
     another. Waits for a transaction that has inserted the row; one's own goes on either way.
     """
     database = this_connection()
-    sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
+    sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING", wants_keys=True)
     with pipeline():  # together with a BEGIN
         done = send(database, sql, _values(vars(row), columns, database.vendor))
     keys = require_answer(done).fetchall()
@@ -507,7 +503,7 @@ class _Defaults(NamedTuple):
 @cache
 def _defaults(model: type[models.Model]) -> _Defaults:
     fields = model._meta.concrete_fields
-    made = [field for field in fields if callable(field.default)]
+    made = [field for field in fields if field.has_default() and callable(field.default)]
     constant = {f.attname: f.get_default() for f in fields if f not in made}
     references = {field.name: field.attname for field in fields if field.is_relation}
     return _Defaults(constant, tuple((f.attname, f.get_default) for f in made), references)
@@ -520,8 +516,9 @@ def _insert(
     count: int,
     keys: tuple[tuple[str, str], ...] = (),
     unless: str = "",
+    wants_keys: bool = False,
 ) -> tuple[str, Columns]:
-    """Return an INSERT of `count` rows, and their columns; it returns keys if numbered.
+    """Return an INSERT of `count` rows, and their columns; it returns keys if they are wanted.
 
     Columns in `keys` come after the others, each with its query.
     """
@@ -533,7 +530,7 @@ def _insert(
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
     row = ", ".join((*["%s"] * len(plain), *queries.values()))
     places = ", ".join([f"({row})"] * count)
-    end = f" RETURNING {_quote(model._meta.pk)}" if is_numbered else ""
+    end = f" RETURNING {_quote(model._meta.pk)}" if wants_keys else ""
     return f"{start} {places}{unless}{end}", _columns(plain)
 
 

@@ -17,7 +17,7 @@ from agents.core.decisions import ACTION, Demand, Tiers, demand_of, kind_of, tie
 from agents.core.json_forms import sha256
 from agents.core.limits import Limits
 from agents.core.requests import EscalationState, Json
-from agents.db.compiled import CompiledSelect, Param, Params, send_columns
+from agents.db.compiled import CompiledSelect, Param, Params, new_row, send_columns
 from agents.db.driver import Pending, pipeline
 from agents.engine.commit import (
     ASKED_AGAIN,
@@ -260,7 +260,8 @@ def open_escalation(
     switch, full = standing.get(), filled.get()
     if full:
         return full
-    escalation = Escalation(
+    escalation = new_row(
+        Escalation,
         **target._asdict(),
         workspace_id=run.workspace_id,
         run=run,
@@ -275,12 +276,11 @@ def open_escalation(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     of_tier = _put_to_tier(escalation)
-    by_key = {"run": run.pk, "key": step.key}
     with pipeline():
         steps = commit.send_steps()  # the request refers to its own
-        keys = send_columns(
-            Escalation, [{**vars(escalation), "step_id": by_key}], keys={"step_id": STEP_BY_KEY}
-        )
+        row = {**vars(escalation), "step_id": {"run": run.pk, "key": step.key}}
+        found = {"step_id": STEP_BY_KEY}
+        keys = send_columns(Escalation, [row], keys=found, wants_keys=True)
     steps.get()
     [escalation.pk] = keys.get()
     # This request replaces an approval of the same turn. A first claim has none.

@@ -23,7 +23,7 @@ from agents.core.limits import EXTERNAL
 from agents.core.redact import PSEUDONYM, texts_in
 from agents.core.requests import ENDED, TAKE, EffectState, EscalationState, Json, RunState
 from agents.core.reviews import claims_of, expires_at
-from agents.db.compiled import CompiledSelect, Param, insert_rows, new_row
+from agents.db.compiled import CompiledSelect, Param, new_row, send_rows
 from agents.db.driver import pipeline
 from agents.engine.commit import LAST_WORDS, WITHDRAWN, Commit, close_approvals, turn_of
 from agents.engine.desk.subjects import UnknownSubject, find_subject
@@ -323,7 +323,7 @@ def _put(
             else:
                 _give_out(run, commit, steps, [*waiting, row])
             if row.pk is None:  # no slot took it at once
-                insert_rows(row)
+                send_rows(row).get()
         crashpoint("propose.before_commit")
     crashpoint("propose.after_commit")
     return ProposedCall(row, copy(run), is_new=True)

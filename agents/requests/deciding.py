@@ -25,7 +25,7 @@ from agents.core.decisions import (
 from agents.core.json_forms import MAX_TEXT
 from agents.core.requests import ENDED, GRANTED, EffectState, EscalationState, Json
 from agents.core.reviews import CallTarget, Facts
-from agents.db.compiled import CompiledUpdate, Param, insert_rows
+from agents.db.compiled import CompiledUpdate, Param, send_rows
 from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
 from agents.engine.deciders import demand_for, held_tool, is_kept_from, is_own
@@ -521,7 +521,7 @@ def _keep_first(
         comment=wanted.comment,
         is_simulated=person.is_simulated,
     )
-    insert_rows(approval)
+    send_rows(approval).get()
     waits = Escalation.objects.filter(_WAITS, pk=escalation.pk, state=EscalationState.OPEN)
     if not waits.update(approval=approval, claimed_by=None, claimed_until=None):
         return False

@@ -56,6 +56,7 @@ _lines: dict[str, Line] = {}
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection whose transactions queue with those of its process."""
 
+    transaction_mode: str | None
     _has_turn = False
 
     def _start_transaction_under_autocommit(self) -> None:
@@ -64,7 +65,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise OperationalError("database is locked: its turn did not come")
         self._has_turn = True
         try:
-            super()._start_transaction_under_autocommit()  # type: ignore[misc]
+            with self.wrap_database_errors:  # a cursor of Django's takes longer than the BEGIN
+                self.connection.execute(f"BEGIN {self.transaction_mode or ''}")
         except BaseException:
             self._leave()
             raise

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q, QuerySet
 
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, insert_new
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param, insert_new, new_row
 from agents.db.driver import Pending, fetch_now
 from agents.desks.refunds.models import Charge, Customer, Refund, RefundState, SentMail
 
@@ -421,7 +421,8 @@ def _refusal(order: _Order, at: datetime) -> RefundRefused:
 
 def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
     """Enter a refund whose amount is held, or release that and return the key's existing one."""
-    refund = Refund(
+    refund = new_row(
+        Refund,
         charge_id=charge_id,
         key=order.key,
         amount_minor=order.amount_minor,

@@ -23,7 +23,7 @@ from agents.core.compat_0_2 import CURRENCY, FIRST_DESK, erased_subject
 from agents.core.json_forms import is_hidden
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
 from agents.core.names import holds_address, holds_link, is_plain_plan
-from agents.db.compiled import insert_rows
+from agents.db.compiled import send_rows
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
 from agents.models import Event, Workspace
@@ -126,12 +126,12 @@ def _enter(book: int, at: datetime, people: Sequence[_Person]) -> None:
         )
         for person in people
     ]
-    insert_rows(*customers)
+    send_rows(*customers).get()
     entered = list(zip(customers, people, strict=True))
-    insert_rows(*(_charge(customer, *person.charge, at) for customer, person in entered))
-    insert_rows(
+    send_rows(*(_charge(customer, *person.charge, at) for customer, person in entered)).get()
+    send_rows(
         *(_subscription(customer, *person.subscription, at) for customer, person in entered)
-    )
+    ).get()
 
 
 def _charge(customer: Customer, plan: str, amount: int, days: int, at: datetime) -> Charge:

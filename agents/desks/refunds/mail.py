@@ -22,7 +22,7 @@ from django.db import transaction
 
 from agents.core.money import MAX_MINOR, format_money
 from agents.core.names import greeting
-from agents.db.compiled import insert_new, update_row
+from agents.db.compiled import insert_new, new_row, update_row
 from agents.desks.refunds import billing
 from agents.desks.refunds.billing import KeyReused
 from agents.desks.refunds.models import LONGEST_FAULT, Customer, MailState, SentMail
@@ -132,7 +132,8 @@ def _recipient(book_id: int, customer_number: int) -> Customer:
 
 def _begin(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentMail | None:
     """Commit the row of a mail that is about to leave, or return None if the key was used."""
-    mail = SentMail(
+    mail = new_row(
+        SentMail,
         book_id=customer.book_id,
         customer=customer,
         key=key,

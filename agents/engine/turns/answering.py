@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from agents.core.decisions import kind_of
 from agents.core.requests import TAKE, EffectState, EscalationState, Json, Reply, RunState, label_of
 from agents.core.reviews import OutcomeUnknown
-from agents.db.compiled import CompiledSelect, Param, insert_rows, update_row
+from agents.db.compiled import CompiledSelect, Param, send_rows, update_row
 from agents.db.driver import Pending
 from agents.engine.commit import (
     LAST_WORDS,
@@ -186,7 +186,7 @@ def assign_call(commit: Commit, steps: Sequence[Step], waiting: Sequence[AgentCa
         gone, request = {"withdrawn": True} if call.withdrawn_at else {}, call.asked or {}
         call.step, call.asked = step.key, None
         if call.pk is None:
-            insert_rows(call)
+            send_rows(call).get()
         else:
             update_row(call, "step", "asked")
         answer_await(step, {"call": call.pk, **gone, **request}, commit)
