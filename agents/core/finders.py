@@ -254,12 +254,12 @@ def may_hold_secret(text: str, ours: Collection[str]) -> bool:
         return True
     words = text.split()
     unbroken = "".join(words).lower()
-    if any(sought in unbroken for _, sought in _to_seek(tuple(ours))):
+    if any(map(unbroken.__contains__, _to_seek(tuple(ours)).values())):
         return True
     tokens = set(_TOKEN.findall(" ".join([word for word in words if len(word) >= _TOKEN_LENGTH])))
     # Issued keys contain one of them.
     return any(_key_in(token) >= 0 for token in tokens) or (
-        any(issuer in token for token in tokens for issuer in _ISSUERS)  # cheaper
+        any(map(" ".join(tokens).__contains__, _ISSUERS))  # cheaper
         and _ISSUED_KEY.search(text) is not None
     )
 
@@ -334,7 +334,7 @@ def _key_in(token: str) -> int:
 
 def _own(values: Collection[str], text: str) -> Iterator[_Span]:
     unbroken = _unbroken(text)
-    for value, sought in _to_seek(tuple(values)):
+    for value, sought in _to_seek(tuple(values)).items():
         # The plain search first: it is cheap, and hardly any text holds one of our own secrets.
         if sought in unbroken:
             yield from (match.span() for match in _pattern_of(value).finditer(text))
@@ -345,9 +345,9 @@ def _unbroken(text: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _to_seek(values: tuple[str, ...]) -> list[tuple[str, str]]:
+def _to_seek(values: tuple[str, ...]) -> dict[str, str]:
     """Return the values long enough to search for, each with its unbroken form."""
-    return [(value, _unbroken(value)) for value in values if len(value) >= _SHORTEST_SECRET]
+    return {value: _unbroken(value) for value in values if len(value) >= _SHORTEST_SECRET}
 
 
 @lru_cache(maxsize=16)

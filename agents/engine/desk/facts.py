@@ -227,13 +227,12 @@ def _add_console(
     is_final = action.get("kind") == "final"
     is_told = is_final or bool(context.letter)
     sentences = tuple(_deed(desk, effect, case, run) for effect in context.all_effects)
-    called_before = context.writes and context.called_before()
-    facts = Facts(called_before=called_before, **known)
+    known["called_before"] = context.writes and context.called_before()
     if context.letter:
-        outdated, text = gathered.outdated, str(context.given.get(context.letter) or "")
-        facts = replace(facts, ledger=sentences, record=gathered.record, outdated=outdated)
-        passages = free_passages(text, facts.sentences.values(), desk.subject.kind)
-        facts = replace(facts, own_words=tuple(passages))
+        text = str(context.given.get(context.letter) or "")
+        known |= {"ledger": sentences, "record": gathered.record, "outdated": gathered.outdated}
+        passages = free_passages(text, Facts(**known).sentences.values(), desk.subject.kind)
+        known["own_words"] = tuple(passages)
     moves = context.declared and not context.letter  # a letter only mentions money
     money = context.declared.amount_of(context.args) if context.declared and moves else None
     kept = {
@@ -245,32 +244,32 @@ def _add_console(
     if money:
         ours["unattended"] = context.unattended_today(money.currency)
     if context.is_stored:
-        kept |= _for_people(context, case, gathered, facts)
+        kept |= _for_people(context, case, gathered, known)
         written = {**serialization.write(case), "label": run.subject_label}
         ours |= {"desk": run.desk, "case": written, "done": list(sentences)}
     named = {**ours, **border.name(kept)}
     answered = _answered(desk, context.steps, border)
     more = (*_untold(context), *_refused(desk, context.steps, case, run)) if is_final else ()
     about = (gathered.own, case, sentences, named, gathered.record, answered, more)
-    return replace(facts, desk=DeskFacts(*about, is_told=is_told))
+    return Facts(**known, desk=DeskFacts(*about, is_told=is_told))
 
 
 # What a person reads next to a call: evidence, and the origins of its arguments.
 
 
 def _for_people(
-    context: ReviewContext, case: Case, gathered: _Gathered, facts: Facts
+    context: ReviewContext, case: Case, gathered: _Gathered, facts: dict[str, Any]
 ) -> dict[str, Json]:
     """Return what is stored of facts besides what rules read again."""
     ahead, scope = context.looked_up, context.run.scope
     looked_up = ahead and {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}
     shown = _evidence(context, case, gathered) if context.writes else []
-    known = {"called_before": facts.called_before, "evidence": shown, "scope": scope}
+    known = {"called_before": facts["called_before"], "evidence": shown, "scope": scope}
     more = {"lookup": looked_up, "letter": context.letter, **known}
     return {
         "own": gathered.written,
         **{name: value for name, value in more.items() if value},
-        **({"own_words": list(facts.own_words)} if context.letter else {}),
+        **({"own_words": list(facts["own_words"])} if context.letter else {}),
         **(_origins(context) if context.writes else {}),
     }
 
