@@ -49,6 +49,11 @@ HIDDEN = """([small, large]) => {
   look("banner", document.querySelector(".read .banner :is(h3, p)"), 1e4);
   look("words", document.querySelector(".read .words p"), 200);
   if (!document.querySelector(".read .words p")) found.push("nobody's words");
+  for (const chip of bar.querySelectorAll(".opt")) {
+    const { x, y, width, height } = chip.getBoundingClientRect();
+    const seen = document.elementFromPoint(x + width - 8, y + height - 4);
+    if (chip.checkVisibility() && !chip.contains(seen)) found.push(`chip ${chip.value}`);
+  }
   const isChosen = document.querySelector("#dform [name=verdict]:checked");
   const most = isChosen ? large : small;
   if (at.height > most) found.push(`bar ${Math.round(at.height)} above ${most}`);
