@@ -354,16 +354,11 @@ def outcome(
     is_yes, answer = state in GRANTED, f"{{by}} {kind.what_was_done(state)}."
     if kind.settles_call:
         return say(_settle(answer, effect, is_yes=is_yes))
-    if state == EscalationState.SENT_BACK:
-        return say(f"Sent back to the agent. {kind.undone}")
     if not is_yes:
-        return say(answer if kind.ends_run else f"Rejected. {kind.undone}")
+        return say(answer if kind.ends_run else kind.undone)
     if why:
-        return say(
-            f"{{amount}} approved, not carried out: {_no_braces(why)}."
-            if granted
-            else f"Approved, not carried out: {_no_braces(why)}."
-        )
+        approved = "{amount} approved, not" if granted else "Not"
+        return say(f"{approved} carried out: {_no_braces(why)}.")
     done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
     if not kind.runs_tool:
         is_sent = effect and kind.change == INSTRUCTIONS

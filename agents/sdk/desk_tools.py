@@ -397,7 +397,7 @@ def question_of(tool: DeskTool) -> decisions.RequestKind:
         change=decisions.ARGUMENTS if tool.may_change else "",
         done="{after}" if tool.after else "It was carried out.",
         undone="Nothing was done on this request.",
-        pending="Approved. Not carried out yet.",
+        pending="It has not been carried out yet.",
         doing=f"{tool.title}…",
         under_way=f"{tool.title}: started. Its outcome is not known yet.",
         lost=f"Did this take effect: {act}?",
@@ -407,7 +407,7 @@ def question_of(tool: DeskTool) -> decisions.RequestKind:
         kind = replace(
             kind,
             note="If approved, its agent executes it once, with exactly these values.",
-            pending="Approved. Its agent has not taken it yet.",
+            pending="Its agent has not taken it yet.",
             doing="",
             under_way=f"{tool.title}: its agent has taken it. The outcome is not known yet.",
             events={

@@ -90,7 +90,7 @@ def test_card_lists_decisions_however_many_requests_wait(scene: Scene, ada: User
     page = page_of("rita", first.escalations.get())
 
     assert f"At least {OPEN + 1} open requests on the same money" in page
-    earlier = page.partition("Earlier decisions for")[2]
+    earlier = page.partition("Other decisions for")[2]
     assert f'href="{reverse("approval", args=[decided.pk])}"' in earlier
 
 

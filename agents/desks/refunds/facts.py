@@ -544,7 +544,7 @@ _FIND_IT = (
 
 @desk.beside
 def background(held: HeldRequest) -> Beside:
-    """Return a request's customer, their newest charge and their earlier refunds."""
+    """Return a request's customer, their newest charge and their refunds."""
     letter = _letter(held)
     if not held.subject:
         return Beside(sections=letter)
@@ -556,7 +556,6 @@ def background(held: HeldRequest) -> Beside:
     if len(charges) > 1 and held.asked_at:
         facts = {**held.facts, **({"resource": held.resource} if held.resource else {})}
         charge = kept_charge(charges, facts, held.asked_at)
-    paid = [one for one in paid_back if one.key != held.key]
     rows = [
         (
             format_money(one.amount_minor, one.currency),
@@ -564,10 +563,10 @@ def background(held: HeldRequest) -> Beside:
             one.reason or "no reason given",
             one.reference,
         )
-        for one in paid
+        for one in paid_back
     ]
     alone = " Each launch of the demo has a customer of its own." if held.is_demo else ""
-    earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
+    refunds: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,
         Section("Money on this charge", _charge_beside(charge))
@@ -575,8 +574,8 @@ def background(held: HeldRequest) -> Beside:
         else Section("The charges", [Fact(one.name, _in_words(one)) for one in charges]),
         *([Section("The customer", _customer(account))] if name and account else ()),
         Section(
-            f"Earlier refunds to {name or held.label}",
-            [earlier] if rows else [],
+            f"Refunds to {name or held.label}",
+            [refunds] if rows else [],
             "" if rows else f"None.{alone}",
         ),
     )
