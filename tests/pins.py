@@ -12,7 +12,7 @@ QUERIES = {
     "home": 11,
     "approvals": 8,
     "decided": 5,
-    "runs": 7,
+    "runs": 8,
     "audit": 11,
     "kill": 8,
     "kill of many workspaces": 9,

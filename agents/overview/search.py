@@ -7,7 +7,7 @@ from typing import TypeAlias
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, Sum
+from django.db.models import Count, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -80,7 +80,10 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
     if not words:
         return {}
     workspaces = access.workspaces_of(user)
-    runs = runs_with_words(" ".join(words), workspaces)
+    said = " ".join(words)
+    about = Run.objects.filter(subject_key__in={said.removeprefix("#"), text.strip()})
+    found = [*newest(about, workspaces, "created_at", _MOST), *runs_with_words(said, workspaces)]
+    runs = list({run.pk: run for run in found}.values())
     closed = closings(runs[:_MOST])
     roles = {part.role for part in access.parts_of(user)}
     groups: dict[str, list[_Hit]] = {
@@ -100,7 +103,6 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
             for run in runs[:_MOST]
         ],
     }
-    said = " ".join(words)
     if len(groups["Requests"]) == _MOST and groups["About"]:  # the inbox looks in names only
         every = f"{reverse('approvals')}?{urlencode({'subject': said})}"
         groups["Requests"].append((every, "All open requests", None))
@@ -130,34 +132,26 @@ def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
 
 
 def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hit]:
-    """Return requests by number, by the runs found and by names in arguments; open ones first."""
+    """Return requests by number, by the runs found and by names in arguments.
+
+    Those with exactly this number or key come first, and open ones before decided ones.
+    """
     workspaces = access.workspaces_of(user)
-    seen = access.escalations_of(user)
-    number = whole_number(words[0].removeprefix("#")) if len(words) == 1 else None
+    seen, key = access.escalations_of(user), " ".join(words).removeprefix("#")
+    number, waits = whole_number(key), EscalationState.OPEN
     decided = newest(
         Escalation.objects.filter(decided_at__isnull=False), workspaces, "decided_at", _RECENT
     )
-    named = [
-        pk
-        for pk, names in chain(
-            _named(open_in(workspaces).order_by("-pk")[:_RECENT]), _named(decided)
-        )
-        if _has(names, words)
-    ]
-    is_closed = ExpressionWrapper(~Q(state=EscalationState.OPEN), BooleanField())
-    of_runs = seen.filter(run__in=[run.pk for run in runs]).order_by(is_closed, "-pk")
-    keys = [
-        *([number] if number else []),
-        *named[:_MOST],
-        *of_runs.values_list("pk", flat=True)[:_MOST],
-    ]
-    place = {key: at for at, key in reversed(list(enumerate(keys)))}
-    requests = sorted(
-        seen.filter(pk__in=keys).select_related("run"),
-        key=lambda one: (one.pk != number, one.state != EscalationState.OPEN, place[one.pk]),
+    recent = chain(_named(open_in(workspaces).order_by("-pk")[:_RECENT]), _named(decided))
+    named = {pk: names.casefold().split() for pk, names in recent if _has(names, words)}
+    about = Q(run__in=[run.pk for run in runs]) | Q(pk__in=[*named, number or 0])
+    ranked = sorted(
+        (pk != number, key not in (whom.casefold(), *named.get(pk, ())), state != waits, -pk)
+        for pk, whom, state in seen.filter(about).values_list("pk", "subject_key", "state")
     )
+    requests = seen.select_related("run").in_bulk([-pk for *_, pk in ranked[:_MOST]])
     found: list[_Hit] = []
-    for one in requests[:_MOST]:
+    for one in (requests[-pk] for *_, pk in ranked[:_MOST]):
         told, whom = f"{one.pk}: {one.in_words()}", one.run.subject_label
         title = told if whom in told else f"{told}, {whom}"
         found.append((reverse("approval", args=[one.pk]), title, standing_of(one)))
@@ -165,10 +159,10 @@ def _requests(user: User, words: Sequence[str], runs: Sequence[Run]) -> list[_Hi
 
 
 def _named(requests: Json) -> Iterable[tuple[int, str]]:
-    """Yield the keys of requests with the names in their arguments."""
+    """Yield the keys of requests with what their arguments name: its keys and names."""
     for pk, names in requests.values_list("pk", "review__facts__names"):
         of_all: Mapping[str, Mapping[str, str]] = names or {}
-        yield pk, " ".join(name for of_one in of_all.values() for name in of_one.values())
+        yield pk, " ".join(part for one in of_all.values() for pair in one.items() for part in pair)
 
 
 # The pages of subjects: whom or what agents act on, over all patterns and agents.

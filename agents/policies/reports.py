@@ -143,7 +143,6 @@ _CHECKS = (
     *(planned, reading, bound, one_task_each, complete, critical),
     *(briefed, headed, matches_facts),
 )
-NAMES = tuple(check.__name__ for check in _CHECKS)
 
 
 def report_rules(report: Report) -> dict[str, Rule]:

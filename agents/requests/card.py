@@ -244,7 +244,9 @@ def _what_they_may_answer(card: Card) -> dict[str, Any]:
     elif card.refusal:
         withheld = "role"
     is_above = not may_grant_all and not withheld
-    is_lost = switch or hindered or _is_short(card.known.left_minor, wanted)  # for everybody
+    left = card.known.left_minor
+    is_short = left is not None and left < (wanted or 0)
+    is_lost = switch or hindered or is_short  # for everybody
     may_pass = withheld in ("", "yes") and not is_lost
     able = _able(card) if may_pass and (is_above or entitled.below) else []
     passes_to = next((name for name in able if name != str(escalation.assigned_to)), "")
@@ -351,12 +353,13 @@ def _why_a_person_is_asked(card: Card) -> dict[str, Any]:
     # The reason of a usual request is the rule's title; of a closed case it says what to do.
     if is_usual or (card.kind.ends_run and not card.is_open):
         rulings = [{**one, "sentence": ""} for one in rulings]
+    rulings = sorted(rulings, key=lambda one: -(one.get("risk") or 0))
     is_theirs = card.is_open and not card.refusal and card.entitled.may_say_yes
     drawn = ruling_to_draw(review, escalation.amount_minor)
     return {
         # Those that asked for a person, the weightiest first, and the others.
-        "rulings": sorted(filter(_is_hit, rulings), key=lambda one: -(one.get("risk") or 0)),
-        "passed": [one for one in rulings if not _is_hit(one)],
+        "rulings": [one for one in rulings if one["verdict"] != "approve"],
+        "passed": [one for one in rulings if one["verdict"] == "approve"],
         "ruler": ruler(drawn, card.most if is_theirs else None),
         # The published policy version, if the run keeps an older one.
         "published": _published_version(escalation),
@@ -495,25 +498,17 @@ def _same_query() -> QuerySet[Escalation]:
 _SAME = CompiledSelect(_same_query)
 
 
-def _is_hit(ruling: Json) -> bool:
-    return bool(ruling["verdict"] != "approve")
-
-
 def _able(card: Card) -> list[str]:
     """Return others who may grant the request, lowest own limit first."""
     able = (one.user for _, one in people_who_may(card.escalation, card.roster))
     return [user.get_username() for user in able if user.pk != card.user.pk]
 
 
-def _is_short(left: int | None, wanted: int | None) -> bool:
-    return left is not None and left < (wanted or 0)
-
-
 def _above(card: Card, limit: int | None, able: list[str]) -> str:
     """Say why this person cannot grant all of it, and who can."""
     escalation, most, left = card.escalation, card.most, card.known.left_minor
     asked, currency = escalation.asked, escalation.currency
-    if left is not None and _is_short(left, escalation.amount_minor):
+    if left is not None and left < (escalation.amount_minor or 0):
         return f"{format_money(left, currency)} is left, less than {asked}."
     why = f"You may still approve {format_money(most or 0, currency)} of {asked}."
     if limit == most:

@@ -11,7 +11,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from agents.core.decisions import KINDS
-from agents.core.money import format_largest, format_money, format_sums
+from agents.core.money import format_largest, format_sums
 from agents.core.requests import (
     DECIDED,
     WORDS,
@@ -35,11 +35,12 @@ from agents.shell.event_words import name_of, with_name
 from agents.shell.formats import RUN_ROLES, as_line, read_time, spell_out
 from agents.shell.listing import Field, Filter, FormField, Keyset, Page, distinct_values, newest
 from agents.shell.pages import whole_number
-from agents.tools import ask_in_words, letter_tools
+from agents.tools import letter_tools
 
 PAGE = 50
 _SHOWN = 120  # characters of what an agent wrote, in the list
 _UNSEEN = ("workflow", "simulation", "scope", "before")  # what no row shows
+MOST_COUNTED = 99  # runs in a state
 FEW = 5000  # runs with some words or in a state whose keys can simply be sorted
 LISTENING = "Listening for its agent"
 ENDING = "Ending: waiting for what is open in its session"
@@ -85,6 +86,28 @@ def _ends_to_choose(user: User, given: str) -> list[tuple[str, str]]:
     return [*known, (given, end_sentence(given))] if is_other else known
 
 
+def count_states(user: User) -> list[tuple[str, str, str]]:
+    """Return each state with its title and the number of the person's runs in it, or "99+".
+
+    One query reads at most FEW runs of a state; a number that this cuts short is "".
+    """
+    homes = ", ".join(str(one) for one in (0, *access.workspaces_of(user)))
+    titles = {"": "All"} | {state.value: state.capitalize() for state in RunState}
+    counts = []
+    for state in titles:
+        wanted = f"state = '{state}'" if state else "TRUE"
+        read = f"(SELECT workspace_id FROM agents_run WHERE {wanted} LIMIT {FEW}) AS one"  # noqa: S608
+        ours = f"SELECT 1 FROM {read} WHERE workspace_id IN ({homes}) LIMIT {MOST_COUNTED + 1}"  # noqa: S608
+        counts += [f"(SELECT COUNT(*) FROM {part})" for part in (read, f"({ours}) AS ours")]  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(counts)}")
+        row = cursor.fetchone()
+    return [
+        (*one, f"{MOST_COUNTED}+" if n > MOST_COUNTED else "" if read == FEW else str(n))
+        for one, read, n in zip(titles.items(), row[::2], row[1::2], strict=True)
+    ]
+
+
 def find_runs(user: User, wanted: RunFilter, before: str = "") -> Page[dict[str, Json]]:
     """Return one page of the person's runs, newest first."""
     matching = wanted.keep(Run.objects.all())
@@ -121,11 +144,13 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[dict[str, Json]]:
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
         paid[run].append((currency, minor or 0))
     kept = ("run", "currency", "amount_minor", "state", "kind", "action")
-    for asked in Escalation.objects.filter(run__in=runs).order_by("pk").only(*kept):
+    requests = Escalation.objects.filter(run__in=runs).annotate(names=F("review__facts__names"))
+    for asked in requests.order_by("pk").only(*kept):
         if asked.amount_minor is not None:
             amounts[asked.run_id].append((asked.currency, asked.amount_minor))
         if asked.state == EscalationState.OPEN:
-            waits[asked.run_id] = question_of(of[asked.run_id], asked)
+            asked.run, asked.review = of[asked.run_id], {"facts": {"names": asked.names}}
+            waits[asked.run_id] = asked.in_words(name_of(asked.run) or "nobody")
     return [
         {
             "run": run,
@@ -139,14 +164,6 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[dict[str, Json]]:
         }
         for run in runs
     ]
-
-
-def question_of(run: Run, asked: Escalation, review: Json = None) -> str:
-    """Return what a person is asked in a run's request, in a line."""
-    minor, words = asked.amount_minor, (run.desk, asked.kind, asked.action)
-    amount = "" if minor is None else format_money(minor, asked.currency)
-    subject = name_of(run) or "nobody"
-    return ask_in_words(*words, amount=amount, subject=subject, review=review)
 
 
 @dataclass(frozen=True)

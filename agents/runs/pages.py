@@ -34,7 +34,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     shown = {
         "nav": "runs",
         "wanted": wanted,
-        "states": [("", "All"), *((state.value, state.capitalize()) for state in RunState)],
+        "states": listing.count_states(user),
         "fields": listing.fields_of(user, wanted),
         "found": listing.find_runs(user, wanted, request.GET.get("before", "")),
     }
@@ -58,7 +58,8 @@ def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
     """Show what was asked and answered in a turn as messages, or as text."""
     run = access.run_for(access.person(request), pk)
-    steps = [] if run.is_emptied else steps_of_turn(list(run.steps.order_by("position")), number)
+    read = run.steps.select_related("effect").order_by("position")
+    steps = [] if run.is_emptied else steps_of_turn(list(read), number)
     if not steps:
         raise Http404
     text = "\n\n".join(raw_of(steps))

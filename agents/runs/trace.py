@@ -25,7 +25,7 @@ from agents.models import Effect, Escalation, KillSwitch, Run, Step
 from agents.policies.words import end_sentence
 from agents.results import agent_words, answer_after_block, words_after_block
 from agents.runs.changes import ActionStage
-from agents.runs.listing import Closing, chip_of, closings, question_of, waits_of
+from agents.runs.listing import Closing, chip_of, closings, waits_of
 from agents.runs.outage import outage_of_run
 from agents.runs.pattern_parts import ABOVE
 from agents.runs.turns import RunTurn, busy_since, turns_of
@@ -319,7 +319,7 @@ def _headline(
 ) -> str:
     """Return a run's outcome so far, always true; `otherwise` if nothing was carried out."""
     if asks:
-        question = f"A person is asked: {question_of(run, asks, asks.review)}"
+        question = f"A person is asked: {asks.in_words(name_of(run) or 'nobody')}"
     if question:
         return f"{deed}. {question}" if deed else question
     if deed:

@@ -67,7 +67,7 @@ class _StepMessage:
     words: str = ""
     parts: Sequence[_Part] = ()
     rulings: Sequence[Json] = ()
-    notes: Sequence[str] = ()  # what was cut or not stored
+    notes: Sequence[str] = ()  # what was cut or not stored, and a call's key
     folded: Sequence[_Part] = ()
 
     @property
@@ -171,7 +171,10 @@ def _of_person(step: Step) -> Iterable[_StepMessage]:
 
 def _of_tool(step: Step) -> Iterable[_StepMessage]:
     title = tool_title(step.asked["tool"])
-    yield _StepMessage(step, "arrow", f"Tool called: {title}", parts=_parts(step.asked["args"]))
+    effect = getattr(step, "effect", None)
+    notes = [f"Sent with the idempotency key {effect.key}."] if effect else []
+    parts = _parts(step.asked["args"])
+    yield _StepMessage(step, "arrow", f"Tool called: {title}", parts=parts, notes=notes)
     if step.reply is None:
         yield _unanswered(step, "The tool")
         return

@@ -24,6 +24,7 @@ from tests.engine.scene import REFUND_500, Scene, decide_request, fresh, go, mai
 from tests.golden import Golden
 from tests.web.serving import Desk, advance_run
 from tests.web.test_pages import client_of, stranger, waiting
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,14 +65,12 @@ def test_unfinished_step_says_what_may_still_come(scene: Scene, golden: Golden) 
         ({"pattern": "juggling"}, False, False),
         ({"stop_reason": "succ"}, True, False),
         ({"subject": "42"}, True, True),
-        ({"subject": "7"}, False, False),
         ({"subject": "9" * 30}, False, False),
         ({"subject": "Anna"}, False, False),
         ({"launcher": "omar"}, True, True),
         ({"launcher": "rita"}, False, False),
         ({"launcher": "nobody"}, False, False),
         ({"policy": "1"}, True, True),
-        ({"policy": "2"}, False, False),
         ({"policy": "x"}, False, False),
         ({"text": "500 usd"}, True, False),
         ({"text": "USD refu"}, True, True),  # beginnings of words, in any order and case
@@ -99,6 +98,7 @@ def test_runs_are_found_by_what_is_known(
         monkeypatch.setattr(listing, "FEW", few)
         page = client.get(reverse("runs"), asked).text
         assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting), few
+        assert ("All 2 Queued 0 Running 0 Waiting 1 Done 1 Stopped 0" in words(page)) == bool(few)
 
 
 @pytest.mark.both

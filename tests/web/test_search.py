@@ -61,6 +61,9 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert "All runs" in found("anna")
     assert f"{reverse('approvals')}?subject=anna" in found("anna")
     assert not found(" ").strip()
+    go(scene.launch("Pay 1020 USD back to Anna (customer 42)."))
+    assert found("P-102").index(request[0]) < found("P-102").index("Anna")
+    assert "to Papier Hansen (P-102), dated" in words(rita.get(reverse("runs")).text)
 
 
 def test_search_finds_nothing_of_another_workspace(scene: Scene) -> None:
