@@ -99,7 +99,7 @@ _NO_KEY, _NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 _NO_CHAIN = (_NO_KEY, _NO_NAME, _NO_KEY)
 _ON_PAGE = ", and answer on the page of its run"
 _FIRST = 5  # requests shown
-NEWEST = 100  # decisions that the median covers
+NEWEST = 100  # decisions whose newer half is compared with the older
 _PERIODS = (7, 14)  # days
 _NEAR = 80  # percent of a daily cap from which it is told
 _SOON_FULL = 90  # days
@@ -205,8 +205,8 @@ def _pace(workspaces: Sequence[int], *, midnight: datetime, at: datetime) -> dic
     each = (at - today[0]).total_seconds() / len(today) if len(today) >= _FEWEST else None
     older, newer = lengths[:half], lengths[half:]
     return {
-        "decisions": len(lengths),  # the newest, which the median covers
-        "median_seconds": median(lengths) if lengths else None,  # from request to decision
+        "decisions": len(newer),  # which the median covers, and the change compares
+        "median_seconds": median(newer) if newer else None,  # from request to decision
         "change": compare(median(newer), median(older), f"{half} decisions") if half else "",
         "points": points_of([median(part) for part in parts]),
         "each_seconds": each,  # from one decision of today to the next; None: too few
