@@ -383,7 +383,7 @@ def _what_is_known(card: Card) -> dict[str, Any]:
         if one not in middle and not (one["kind"] == "quote" and one["text"] in quoted)
     ]
     aside = [replace(first, items=rest)] if rest or first.note else []
-    return {"facts": middle, "beside": [*aside, *others]}
+    return {"facts": middle, "facts_title": first.title, "beside": [*aside, *others]}
 
 
 def _fields(card: Card) -> list[FormField]:

@@ -33,7 +33,6 @@ from opsconsole.desks import (
     Money,
     Origin,
     Section,
-    Table,
     Touch,
 )
 
@@ -556,28 +555,26 @@ def background(held: HeldRequest) -> Beside:
     if len(charges) > 1 and held.asked_at:
         facts = {**held.facts, **({"resource": held.resource} if held.resource else {})}
         charge = kept_charge(charges, facts, held.asked_at)
-    rows = [
-        (
-            format_money(one.amount_minor, one.currency),
-            one.paid_at and one.paid_at.date(),
-            one.reason or "no reason given",
-            one.reference,
+    refunds = [
+        Fact(
+            show(one.paid_at.date()) if one.paid_at else "Not yet paid",
+            ", ".join(
+                (
+                    format_money(one.amount_minor, one.currency),
+                    one.reason or "no reason given",
+                    one.reference,
+                )
+            ),
         )
         for one in paid_back
     ]
-    alone = " Each launch of the demo has a customer of its own." if held.is_demo else ""
-    refunds: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,
         Section("Money on this charge", _charge_beside(charge))
         if charge or not charges
         else Section("The charges", [Fact(one.name, _in_words(one)) for one in charges]),
         *([Section("The customer", _customer(account))] if name and account else ()),
-        Section(
-            f"Refunds to {name or held.label}",
-            [refunds] if rows else [],
-            "" if rows else f"None.{alone}",
-        ),
+        Section(f"Refunds to {name or held.label}", refunds, "" if refunds else "None."),
     )
     if charge is None:
         most = max((one.refundable_minor for one in charges), default=0)
