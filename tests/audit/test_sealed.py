@@ -589,7 +589,7 @@ def test_a_seal_costs_what_is_new_however_many_chains_there_are(
         workspace=scene.workspace, user=scene.eve, role=Role.VIEWER, at=timezone.now()
     )
 
-    with django_assert_num_queries(17 if connection.vendor == "postgresql" else 15) as asked:
+    with django_assert_num_queries(17 if connection.vendor == "postgresql" else 13) as asked:
         assert command("seal_audit").code == 0
 
     assert not [sql for sql in asked.captured_queries if "agents_run" in sql["sql"]]

@@ -102,7 +102,7 @@ CLAIMS: dict[str, dict[str, Check]] = {
         r".*(?:Its outcome|Whether it left) is not known yet\.": (
             lambda a, m: a.own("unknown", "intended")
         ),
-        r"(?:Rejected|Sent back|Expired|The run ended).*\. (?:Nothing|The email) was .*": (
+        r"(?:(?:Expired|The run ended).*\. )?(?:Nothing was \w+ on|The email was not sent).*": (
             lambda a, m: a.held["state"] in NO_YES and not a.own(*MAYBE)
         ),
         r".*pproved, not carried out: .*": lambda a, m: not a.own(*MAYBE),

@@ -52,11 +52,13 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
 
 
 def test_tables_of_words_are_those_that_the_code_names() -> None:
-    texts = [path.read_text() for path in (ROOT / "agents").rglob("*.py")]
+    text = "".join(path.read_text() for path in (ROOT / "agents").rglob("*.py"))
+    pages = "".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
+    read = re.findall(r"\b(?:WORDS|CHIPS)\[[\"'](\w+)[\"']\]", text)
+    counted = re.findall(r"\|counted:\"(\w+)\"", pages)
 
-    read = re.compile(r"\b(?:WORDS|CHIPS)\[[\"'](\w+)[\"']\]")
-
-    assert {topic for text in texts for topic in read.findall(text)} == {*WORDS, *CHIPS}
+    assert {*read, *counted} - {*WORDS, *CHIPS} == set()
+    assert {*WORDS, *CHIPS} - {*read, *counted, *re.findall(r"\"(\w+)\"", text)} == set()
 
 
 def test_every_reason_to_ask_a_person_has_words() -> None:
