@@ -31,12 +31,8 @@ from agents.tools import letter_tools
 @page
 def search(request: HtmxRequest) -> HttpResponse:
     """Show what matches the words in the address. A typed-in field gets the results alone."""
-    text = request.GET.get("q", "").strip()
-    shown = {
-        "groups": _find(access.person(request), text),
-        "text": text[:_LONGEST],
-        "nav": "search",
-    }
+    text = request.GET.get("q", "").replace("\0", "").strip()[:_LONGEST]
+    shown = {"groups": _find(access.person(request), text), "text": text, "nav": "search"}
     is_part = (request.htmx.target or "").endswith("found")  # found, as htmx writes it: div#found
     return render(request, "search/_found.html" if is_part else "search/page.html", shown)
 
@@ -76,12 +72,12 @@ _Hit: TypeAlias = tuple[str, str, tuple[str, str] | None]
 
 def _find(user: User, text: str) -> dict[str, list[_Hit]]:
     """Return the hits by the title of their group; empty groups are left out."""
-    words = text[:_LONGEST].replace("\0", "").casefold().split()
+    words = text.casefold().split()
     if not words:
         return {}
     workspaces = access.workspaces_of(user)
     said = " ".join(words)
-    about = Run.objects.filter(subject_key__in={said.removeprefix("#"), text.strip()})
+    about = Run.objects.filter(subject_key__in={said.removeprefix("#"), text})
     found = [*newest(about, workspaces, "created_at", _MOST), *runs_with_words(said, workspaces)]
     runs = list({run.pk: run for run in found}.values())
     closed = closings(runs[:_MOST])
