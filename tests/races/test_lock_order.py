@@ -35,6 +35,7 @@ from agents.sdk.desk import DESKS
 from agents.shell import refusal
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, euros, launch, postings
 from tests.desks.bank import decide as decide_at_bank
+from tests.desks.conftest import no_desk_left as no_desk_left
 from tests.desks.post import IBAN, OTHER_IBAN, calls, install, model
 from tests.desks.post import launch as launch_at_post
 from tests.engine.scene import (
@@ -317,7 +318,7 @@ def test_a_press_outlasts_a_writer_that_stands_still(scene: Scene) -> None:
 
 
 @pytest.mark.proves("I43")
-def test_sums_of_calls_are_counted_one_at_a_time(scene: Scene) -> None:
+def test_sums_of_calls_are_counted_one_at_a_time(scene: Scene, no_desk_left: None) -> None:
     """Of two accounts, so that no resource is locked by both."""
     scene.add("ada", Role.ADMIN)
     install(scene)
