@@ -213,7 +213,8 @@ class Curve:
     def _see(self, one: Proposal) -> tuple[int, bool] | None:
         """Return the most that its rules observed, and whether it decides; None: not judged."""
         rulings = one.strictest.rulings if one.strictest else ()
-        numbers = [each for each in rulings if type(each.observed) is int]
+        fixed = [each for each in one.was.rulings if each in one.would.rulings]  # by other limits
+        numbers = [each for each in rulings if type(each.observed) is int and each not in fixed]
         moved = [each for each in numbers if each.limit == _STRICTEST]
         observed = max((each.observed for each in moved), default=0)
         others = [each.verdict for each in rulings if each not in moved]

@@ -10,11 +10,12 @@ from agents.policies.flips import Curve, FlipTable, Proposal, concerned, untried
 from tests.limits import SUPERVISED, with_limits, with_part
 
 KINDS = {one.word: one for one in RulingKind} | {"revise": RulingKind.APPROVE}
+FIXED = Ruling(KINDS["approve"], "why", "A sentence.", observed=1, limit=1, unit="transfers")
 
 
 def ruled(decision: str, rule: str = "refunds.auto_limit", **action: Any) -> ReviewResult:
     deciding = Ruling(KINDS[decision], "why", "A sentence about Anna.", rule=rule)
-    return ReviewResult(decision, deciding, action, [deciding])
+    return ReviewResult(decision, deciding, action, [deciding, FIXED])
 
 
 def proposal(was: str, would: str, asked: int = 100, currency: str = "USD", **more: Any) -> Any:
@@ -65,7 +66,7 @@ def test_curve_adds_up_one_currency() -> None:
         curve = Curve("refunds", "auto_limit_minor", 1000, 400, STRICT)
         for unit in units:
             deciding = replace(ruled("escalate").deciding, observed=500, limit=1, unit=unit)
-            under = replace(ruled("escalate"), rulings=[deciding])
+            under = replace(ruled("escalate"), rulings=[deciding, FIXED])
             curve.add("refunds", [proposal("approve", "escalate", 500, unit, strictest=under)])
         return curve.as_json()
 

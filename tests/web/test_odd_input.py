@@ -19,7 +19,6 @@ NUL = "a\x00b"
     ("name", "asked"),
     [
         ("runs", {"text": NUL}),
-        ("runs", {"state": NUL}),
         ("search", {"q": NUL}),
         ("runs", {"stop_reason": NUL}),
         ("runs", {"launcher": NUL}),
