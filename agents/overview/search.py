@@ -88,7 +88,7 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
             for name, title, allowed in _PAGES
             if roles.intersection(allowed) and _has(title, words)
         ],
-        "About": _subjects(runs, words),
+        "About": _subjects(runs, said.replace("#", " ").split()),
         "Requests": _requests(user, words, runs),
         "Runs": [
             (
@@ -110,16 +110,16 @@ def _find(user: User, text: str) -> dict[str, list[_Hit]]:
 
 def _has(text: str, words: Sequence[str]) -> bool:
     """Tell whether each word begins a word of a text."""
-    known = text.casefold().replace("(", " ").split()
+    known = text.casefold().replace("(", " ").replace("#", " ").split()
     return all(any(one.startswith(word) for one in known) for word in words)
 
 
 def _subjects(runs: Sequence[Run], words: Sequence[str]) -> list[_Hit]:
-    """Return the subjects of these runs whose names have the words."""
+    """Return the subjects of these runs whose names or keys have the words."""
     known = {
         (run.desk, run.subject_key, run.subject_label): None
         for run in runs
-        if run.subject_key and _has(run.subject_label.replace("#", " "), words)
+        if run.subject_key and _has(f"{run.subject_label} {run.subject_key}", words)
     }
     return [
         (reverse("subject", args=[desk, key]), label, None)

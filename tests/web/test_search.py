@@ -37,9 +37,10 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert request[1] not in found("papier hans")
     anna = found("anna")
     assert request[1] in anna
-    assert reverse("subject", args=["refunds", "42"]) in anna
-    assert reverse("run", args=[done.pk]) in anna
-    assert reverse("run", args=[done.pk]) in found(str(done.pk)[:8])
+    at, run = reverse("subject", args=["refunds", "42"]), reverse("run", args=[done.pk])
+    assert all(at in found(text) for text in ("anna", "42", "#42"))
+    assert reverse("subject", args=["bank", "main"]) in found("main")
+    assert all(run in found(text) for text in ("anna", str(done.pk)[:8]))
     assert request[1] in found(str(refund.pk))
     assert reverse("kill") in found("kill sw")
     assert reverse("launch") not in found("launch")  # she may not
@@ -48,7 +49,6 @@ def test_each_kind_is_found_by_what_people_know(golden: Golden) -> None:
     assert "Approve the agent’s “memo”, Max #7" in found("max")
     assert "All runs" not in anna
     assert anna.index(request[1]) < anna.index(reverse("approval", args=[decided.pk]))
-    at = reverse("subject", args=["refunds", "42"])
     about = words(rita.get(at).text)
     assert "1 request waits for USD 1,200.00." in about
     assert "carried out in 14 days: 1 call, 1 approved by a person." in about
