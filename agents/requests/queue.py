@@ -859,7 +859,7 @@ def _left_to_others(escalation: Escalation, user: User) -> SafeString:
     until = snoozes.values_list("until", flat=True).first()
     if until:
         return format_html("snoozed for you until {}. Its deadline stays.", time_here(until))
-    if first:
+    if first and (first.by_id == user.pk or to in (None, user)):
         who = "you" if first.by_id == user.pk else first.by.get_username()  # who wants another sum
         amount = first.granted or "it"
         return format_html("{} approved {}, as the first of two people.", who, amount)
