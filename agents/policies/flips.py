@@ -213,9 +213,11 @@ class Curve:
     def _see(self, one: Proposal) -> tuple[int, bool] | None:
         """Return the most that its rules observed, and whether it decides; None: not judged."""
         rulings = one.strictest.rulings if one.strictest else ()
-        fixed = [each for each in one.was.rulings if each in one.would.rulings]  # by other limits
-        numbers = [each for each in rulings if type(each.observed) is int and each not in fixed]
-        moved = [each for each in numbers if each.limit == _STRICTEST]
+        numbers = [each for each in rulings if type(each.observed) is int]
+        version = one.was if self.was != _STRICTEST else one.would  # where 1 is of another limit
+        fixed = {each.rule for each in version.rulings if each.limit == _STRICTEST}
+        at_least = [each for each in numbers if each.limit == _STRICTEST]
+        moved = [each for each in at_least if each.rule not in fixed]
         observed = max((each.observed for each in moved), default=0)
         others = [each.verdict for each in rulings if each not in moved]
         within, over = (outcome(max([kind, *others]).word) for kind in _SAYS)
