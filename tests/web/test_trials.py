@@ -128,8 +128,9 @@ def test_process_judges_and_a_killed_one_is_followed(
     assert (trial.tries, trial.seen_at, trial.ended_at) == (0, None, None)
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "no.such.settings")
     for tries in (1, 2, 3):
-        assert not asyncio.run(try_next(stop))
-        trial.refresh_from_db()
+        while trial.tries < tries:  # another test's process may have the server's lock
+            assert not asyncio.run(try_next(stop))
+            trial.refresh_from_db()
         assert (trial.tries, trial.seen_at, trial.ended_at) == (tries, None, None)
     assert not asyncio.run(try_next(stop))
     trial.refresh_from_db()
