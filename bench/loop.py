@@ -161,7 +161,7 @@ class Contestant(supervised.Contestant):
         blank = {"detail": "", "run_id": None, "escalation_id": None, "actor": ""}
         with transaction.atomic():
             row = {**told, **blank, "due_at": timezone.now(), "addressed_at": None}
-            send_columns(Notification, [row]).get()
+            send_columns(Notification, [row])
 
     def model(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
         found = super().model(state, config)

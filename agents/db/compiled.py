@@ -409,7 +409,7 @@ def send_columns(
     keys: Mapping[str, CompiledSelect[Any]] = _NO_KEYS,
     wants_keys: bool = False,
 ) -> Pending[list[Any]]:
-    """Insert rows given as columns; the answer is their keys, for which SQLite keeps a table.
+    """Insert rows given as columns. Their keys are answered if wanted: SQLite keeps a table for it.
 
     A column in `keys` is set to the key that its query finds; the row holds the query's parameters.
     So rows can be sent together with those that they refer to.
