@@ -170,7 +170,7 @@ def untried(desk: str, was: Limits, would: Limits) -> tuple[list[str], list[str]
 
 # How many runs would flip at each value of one limit, from what its rules observed.
 #
-# One pass: each call is judged once more, by the strictest value. No curve where that would not do.
+# One pass: each call is judged again, by the strictest value. No curve where that would not do.
 
 
 _STEPS = 20

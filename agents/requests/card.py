@@ -140,7 +140,7 @@ class Card:
 
     @cached_property
     def known(self) -> Beside:
-        """Return what its desk says of the subject."""
+        """Return the background that its desk describes."""
         key = self.effect.key if self.effect else ""
         return beside(self.escalation, at=self.at, effect=key)
 
