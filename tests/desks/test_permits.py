@@ -547,7 +547,7 @@ def test_a_call_left_unknown_is_told_once_a_person_answers(scene: Scene) -> None
     decide_request(second, scene.rita, approve=False, comment="it is not")
     session.drive()
     ended = fresh(session.run).state
-    Escalation.objects.filter(pk=third.pk).update(expires_at=timezone.now())
+    Escalation.objects.filter(pk=third.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     sweep()
     run = session.drive()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -235,7 +236,7 @@ def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
 
 def test_after_the_deadline_nothing_goes_back(scene: Scene, server: ReplayServer) -> None:
     run = begin(scene, server, CONTEXT, refund(1200), refund(300))
-    Escalation.objects.filter(run=run).update(expires_at=timezone.now())
+    Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
 
     with pytest.raises(deciding.AlreadyDecided):
         send_back(scene, run)

@@ -108,7 +108,9 @@ def test_a_no_of_either_ends_it(tiered: Tiered, who: str) -> None:
 def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
     request = tiered.ask()
     say_yes(request, tiered.finn)
-    Escalation.objects.filter(pk=request.pk).update(expires_at=timezone.now())
+    Escalation.objects.filter(pk=request.pk).update(
+        expires_at=timezone.now() - timedelta(seconds=1)
+    )
 
     sweep()
 

@@ -43,7 +43,9 @@ def shown(scene: Scene) -> list[tuple[int | None, str]]:
 
 
 def expires(request: Escalation) -> None:
-    Escalation.objects.filter(pk=request.pk).update(expires_at=timezone.now())
+    Escalation.objects.filter(pk=request.pk).update(
+        expires_at=timezone.now() - timedelta(seconds=1)
+    )
     expire(request.pk, at=timezone.now())
 
 
